@@ -1,0 +1,83 @@
+"""What sidecall raises: a refusal of data, and a breach of policy. They are split by who must act."""
+
+from collections.abc import Iterable, Mapping
+from typing import NotRequired, TypedDict, cast
+
+
+class Issue(TypedDict):
+    """One reason for a refusal, ready for JSON as it stands.
+
+    `size` and `limit` are in the unit that was measured: characters unless the caller measured another.
+
+    >>> issue: Issue = {"code": "CONTEXT_BUDGET", "message": "12 is over 10", "size": 12, "limit": 10}
+    """
+
+    code: str
+    message: str
+    fragment_id: NotRequired[str]
+    source_id: NotRequired[str]
+    size: NotRequired[int]
+    limit: NotRequired[int]
+
+
+class ValidationError(ValueError):
+    """Data was refused, as can be expected of data: fit to be shown, logged or answered with.
+
+    Args:
+        issues: at least one `Issue`. Each is copied.
+
+    Raises:
+        TypeError: `issues` is empty, or holds anything that is no dict with a `code` and a `message`.
+
+    >>> error = ValidationError([{"code": "CONTEXT_BUDGET", "message": "12 is over 10"}])
+    >>> error.code, str(error)
+    ('CONTEXT_BUDGET', '12 is over 10')
+    """
+
+    issues: tuple[Issue, ...]
+    code: str
+
+    def __init__(self, issues: Iterable[Issue]) -> None:
+        self.issues = tuple(_issue(each) for each in issues)
+        if not self.issues:
+            raise TypeError("issues must not be empty")
+        self.code = self.issues[0]["code"]
+        # Pickle and copy call the class with `args`, so these are the constructor's arguments and nothing else.
+        super().__init__(self.issues)
+
+    def __str__(self) -> str:
+        return "; ".join(issue["message"] for issue in self.issues)
+
+
+class ContextPolicyError(Exception):
+    """The calling code broke the context policy: a bug or a breach of trust, never to be shown to an end user.
+
+    It is no `ValueError` on purpose. An `except ValueError` around a JSON parse would swallow it, and a web
+    framework that answers a validator's `ValueError` with a 422 would show it.
+
+    Args:
+        code: `CONTEXT_FRAGMENT`, `CONTEXT_TRUST` or `CONTEXT_VALUE`.
+        message: what was broken, for the developer.
+        fragment_id: the fragment's id, where it has a valid one.
+        field: the field of the fragment that broke the rule.
+
+    >>> error = ContextPolicyError("CONTEXT_TRUST", "no tool text in the system role", "doc", "trust")
+    >>> error.code, error.fragment_id, error.field
+    ('CONTEXT_TRUST', 'doc', 'trust')
+    """
+
+    def __init__(self, code: str, message: str, fragment_id: str | None = None, field: str | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.fragment_id = fragment_id
+        self.field = field
+        super().__init__(code, message, fragment_id, field)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def _issue(value: object) -> Issue:
+    if isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in ("code", "message")):
+        return cast(Issue, dict(value))
+    raise TypeError(f"an issue must be a dict with a code and a message, both str, not {type(value).__name__}")

@@ -1,0 +1,245 @@
+"""What comes out of a side call: the one JSON object in a reply, or an honest `None`."""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ._marks import BLANKS
+from ._reply import Part, answer, text_of
+from .errors import ValidationError
+
+T = TypeVar("T")
+
+# JSON Schema 2020-12. A grammar made of a schema without `required` lets a small model emit `{}`.
+TITLE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"title": {"type": "string"}},
+    "required": ["title"],
+    "additionalProperties": False,
+}
+SUGGESTIONS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"suggestions": {"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3}},
+    "required": ["suggestions"],
+    "additionalProperties": False,
+}
+QUERIES_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"queries": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
+    "required": ["queries"],
+    "additionalProperties": False,
+}
+
+_MESSAGES = {
+    "OUTPUT_MISSING": "the reply holds no JSON object",
+    "OUTPUT_MALFORMED": "the reply's JSON is cut off, broken or no object",
+    "OUTPUT_REJECTED": "the picker accepted no JSON object of the reply",
+    "OUTPUT_AMBIGUOUS": "the picker accepted JSON objects with different values",
+}
+
+# JSON that is no object, or not yet one, behind an opening fence or bare: users would see debris.
+_JSON_START = re.compile(rf"(?:[`~]{{3,}}[^\S\n]*[\w+-]*)?[{BLANKS}]*[{{\[]")
+
+# A lone surrogate is no UTF-8, and breaks the database or the response later. A control character is a slip in
+# escaping: "\frac" is valid JSON for a form feed and "rac".
+_CORRUPT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+# A model that echoes the format puts these where the value belongs.
+_DOTS = ".…‥⋯"
+
+_SUGGESTIONS = 3
+
+
+def parse_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | None]) -> T | None:
+    """The picked value of the one JSON object in a reply, or `None` for no answer.
+
+    Args:
+        raw: the reply's content as it came; never its reasoning field.
+        pick: takes a candidate object, and gives its value, or `None` to reject it. What it raises is a rejection.
+
+    Returns:
+        The value of the only object that `pick` accepts; where it accepts several, of all if they are equal.
+
+    Raises:
+        Nothing, whatever `raw` is and `pick` does, but `KeyboardInterrupt` and its like.
+
+    >>> parse_structured('<think>Is {it} short?</think> Sure: {"title": "Balcony herbs"}', pick_title)
+    'Balcony herbs'
+    """
+    try:
+        return require_structured(raw, pick)
+    except Exception:  # a ValidationError, or what a full stack or memory raised in its place
+        return None
+
+
+def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | None]) -> T:
+    """The picked value of the one JSON object in a reply; where there is none, the reason is raised.
+
+    Args:
+        raw: as in `parse_structured`.
+        pick: as in `parse_structured`.
+
+    Returns:
+        As `parse_structured`, but never `None`.
+
+    Raises:
+        ValidationError: with one issue. `OUTPUT_MISSING`: plain text, or nothing; only now may `answer_text(raw)`
+            stand in for a value. `OUTPUT_MALFORMED`: JSON that is cut off, broken or no object. `OUTPUT_REJECTED`:
+            `pick` accepted no object; what it raised last is the `__cause__`. `OUTPUT_AMBIGUOUS`: it accepted objects
+            of different values, and neither the first nor the last may win, or pasted text could.
+
+    >>> require_structured('{"title": "Balcony he', pick_title)
+    Traceback (most recent call last):
+    sidecall.errors.ValidationError: the reply's JSON is cut off, broken or no object
+    """
+    reply = _plain(raw) or ""
+    parts = answer(reply)
+    accepted: list[T] = []
+    cause = None
+    for _, _, _, value in parts:
+        if value is None:
+            continue
+        try:
+            picked = pick(value)
+        except Exception as error:
+            cause = error
+            continue
+        if picked is None:
+            continue
+        if accepted and not _is_equal(accepted[0], picked):
+            raise _refusal("OUTPUT_AMBIGUOUS")
+        accepted.append(picked)
+    if accepted:
+        return accepted[0]
+    raise _refusal(_code_without_value(reply, parts)) from cause
+
+
+def answer_text(raw: str | None) -> str:
+    """The answer of a reply as plain text: what to show in place of a value, after `OUTPUT_MISSING` alone.
+
+    Args:
+        raw: as in `parse_structured`.
+
+    Returns:
+        The reply without reasoning, invented turns and special tokens, trimmed; `""` where nothing is left. The rest
+        is as it came: `clean_string` tells whether it is fit for use.
+
+    >>> answer_text("<think>Must I refuse?</think>\\nI can't name this chat.<|im_end|>")
+    "I can't name this chat."
+    """
+    reply = _plain(raw) or ""
+    return text_of(reply, answer(reply))
+
+
+def pick_title(value: object) -> str | None:
+    """The `title` of an object that follows `TITLE_SCHEMA`.
+
+    Args:
+        value: the object. Other keys in it do no harm.
+
+    Returns:
+        The title, as `clean_string` gives it; `None` where there is none, or `value` is no dict.
+
+    >>> pick_title({"title": " Balcony herbs ", "emoji": "🌿"})
+    'Balcony herbs'
+    """
+    return clean_string(value.get("title")) if isinstance(value, dict) else None
+
+
+def pick_suggestions(value: object) -> list[str] | None:
+    """The first three usable `suggestions` of an object that follows `SUGGESTIONS_SCHEMA`.
+
+    Args:
+        value: the object. Other keys in it do no harm.
+
+    Returns:
+        One to three strings, as `clean_strings` gives them; `None` where there is none, or `value` is no dict.
+
+    >>> pick_suggestions({"suggestions": ["How often?", "", "Which soil?", "Indoors?", "When?"]})
+    ['How often?', 'Which soil?', 'Indoors?']
+    """
+    strings = clean_strings(value.get("suggestions")) if isinstance(value, dict) else None
+    return strings[:_SUGGESTIONS] if strings else None
+
+
+def pick_queries(value: object) -> list[str] | None:
+    """All usable `queries` of an object that follows `QUERIES_SCHEMA`, best first.
+
+    Args:
+        value: the object. Other keys in it do no harm.
+
+    Returns:
+        One string or more, as `clean_strings` gives them; `None` where there is none, or `value` is no dict.
+
+    >>> pick_queries({"queries": ["", "herbs for a shady balcony"]})
+    ['herbs for a shady balcony']
+    """
+    return clean_strings(value.get("queries")) if isinstance(value, dict) else None
+
+
+def clean_string(value: object) -> str | None:
+    """A string that is fit for use, trimmed: the piece to write a picker with.
+
+    Args:
+        value: anything. What is no string is never made one: `42` is no title.
+
+    Returns:
+        The string without blanks at its ends: all that Python and JavaScript trim, U+200B and U+2060. `None` where
+        nothing but dots is left, or where it is corrupt: a lone surrogate, or a control character other than tab,
+        LF and CR.
+
+    >>> pick_summary = lambda value: clean_string(value.get("summary"))
+    >>> parse_structured('{"summary": "Basil needs sun."}', pick_summary)
+    'Basil needs sun.'
+    """
+    text = _plain(value)
+    if text is None or _CORRUPT.search(text):
+        return None
+    text = text.strip(BLANKS)
+    return text if text.strip(_DOTS + BLANKS) else None
+
+
+def clean_strings(value: object) -> list[str] | None:
+    """The strings of a list that are fit for use.
+
+    Args:
+        value: anything. What is no list is never made one: `"a, b"` is no list.
+
+    Returns:
+        What `clean_string` gives for each entry, in order, less its `None`s; `None` where no entry is left.
+
+    >>> clean_strings([" basil ", 7, None, "..."])
+    ['basil']
+    """
+    if not isinstance(value, list):
+        return None
+    return [text for entry in value if (text := clean_string(entry)) is not None] or None
+
+
+def _plain(value: object) -> str | None:
+    # Of a subclass, the text itself, which no override can change; and unlike isinstance, it is not fooled by an object
+    # that claims to be a str, as mocks do.
+    try:
+        return str.__str__(value)
+    except TypeError:
+        return None
+
+
+def _is_equal(one: object, other: object) -> bool:
+    try:
+        return (one == other) is True
+    except Exception:
+        return False
+
+
+def _code_without_value(reply: str, parts: list[Part]) -> str:
+    kinds = {kind for kind, *_ in parts}
+    if "object" in kinds:
+        return "OUTPUT_REJECTED"
+    if "broken" in kinds or _JSON_START.match(text_of(reply, parts)):
+        return "OUTPUT_MALFORMED"
+    return "OUTPUT_MISSING"
+
+
+def _refusal(code: str) -> ValidationError:
+    return ValidationError([{"code": code, "message": _MESSAGES[code]}])

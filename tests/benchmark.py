@@ -1,0 +1,112 @@
+"""Speed as ratios within one run. Run by hand: `python tests/benchmark.py`; the suite itself times nothing."""
+
+import json
+import platform
+import timeit
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from test_hostile import FLOODS
+
+from sidecall import ContextFragment, assemble_context, parse_structured, pick_title, validate_context_fragment
+
+OBJECT = '{"title": "Balcony herb care"}'
+PROSE = "Basil wants sun, warm feet and little wind; mint grows anywhere, even in the shade of a wall.\n" * 200
+MARKED_UP = "<p>Basil wants <b>sun</b>, warm feet and little wind [1]; mint grows anywhere, even in shade.</p>\n" * 200
+REASONING = 'They ask about {basil}, so {"title": "Basil"} is near, but it is not exact enough yet.\n' * 300
+
+
+def reasoned(length: int) -> str:
+    return f"<think>{REASONING[:length]}</think>\n{OBJECT}"
+
+
+REPLIES = [
+    ("a clean reply", OBJECT, 1.5),
+    ("a fenced reply", f"```json\n{OBJECT}\n```", 1.5),
+    ("a lightly wrapped reply", f"Sure! Here is a title:\n\n{OBJECT}\n\nAnything else?", 1.5),
+    ("20,000 characters of plain prose around", PROSE[:10_000] + OBJECT + PROSE[:10_000], 8),
+    ("the same with HTML tags and [1]", MARKED_UP[:10_000] + OBJECT + MARKED_UP[:10_000], 40),
+    ("reasoning of 2,000 characters with braces", reasoned(2_000), 4),
+    ("reasoning of 20,000 characters with braces", reasoned(20_000), 10),
+    ("an object of 100,000 characters", '{"title": "x", "body": "%s"}' % ("basil and mint " * 6_666), 1.15),
+    (
+        "the same in 3,000 parts",
+        json.dumps({"title": "x", "rows": [{"n": n, "s": "basil <b>"} for n in range(3_000)]}),
+        1.15,
+    ),
+]
+
+_decode = json.JSONDecoder(parse_constant=lambda name: json.loads("-")).decode
+
+
+def plain_span(reply: str) -> str | None:
+    """From the first brace to the last: what most code does, and what the ratios are of."""
+    start, end = reply.find("{"), reply.rfind("}")
+    if not 0 <= start < end:
+        return None
+    try:
+        return pick_title(_decode(reply[start : end + 1]))
+    except ValueError:
+        return None
+
+
+def seconds(run: Callable[[], object]) -> float:
+    number, _ = timeit.Timer(run).autorange()
+    return min(timeit.repeat(run, number=number, repeat=5)) / number
+
+
+def print_replies() -> None:
+    print(f"\n{'parse_structured, against the plain brace span':<60}{'µs':>10}{'ratio':>8}{'at most':>9}")
+    for name, reply, limit in REPLIES:
+        ours = seconds(partial(parse_structured, reply, pick_title))
+        print(f"{name:<60}{ours * 1e6:>10.1f}{ours / seconds(partial(plain_span, reply)):>8.2f}{limit:>9}")
+
+
+def once(reply: str) -> float:
+    start = perf_counter()
+    parse_structured(reply, pick_title)
+    return perf_counter() - start
+
+
+def print_floods() -> None:
+    print(f"\n{'floods, of 400,000 and of 1,600,000 characters':<60}{'seconds':>10}{'growth':>8}{'at most':>9}")
+    for name, flood in FLOODS.items():
+        short, long = (min(once(flood * (length // len(flood))) for _ in range(3)) for length in (400_000, 1_600_000))
+        print(f"{name:<60}{short:>10.3f}{long / short:>8.1f}{6:>9}")
+
+
+def fragment(value: str | dict[str, Any], name: str = "rows") -> ContextFragment:
+    return ContextFragment(
+        id=name, source_id="bench", trust="tool", lifetime="turn", role="user", max_chars=10**9, value=value
+    )
+
+
+VALUES: list[tuple[str, dict[str, Any]]] = [
+    ("a dict of 20,000 short strings", {f"key{n}": f"value {n}" for n in range(20_000)}),
+    (
+        "a dict of 20,000 rows",
+        {"rows": [{"n": n, "price": n / 7, "name": f"basil {n}", "fresh": True, "note": None} for n in range(20_000)]},
+    ),
+    ("a dict of one long string", {"text": PROSE * 20}),
+]
+
+
+def print_values() -> None:
+    print(f"\n{'validate_context_fragment, against json.dumps':<60}{'ms':>10}{'ratio':>8}{'at most':>9}")
+    dumps = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for name, value in VALUES:
+        ours = seconds(partial(validate_context_fragment, fragment(value)))
+        print(f"{name:<60}{ours * 1e3:>10.1f}{ours / seconds(partial(dumps, value)):>8.2f}{2.5:>9}")
+    many = [fragment("basil", f"doc{number}") for number in range(100_000)]
+    few, all_of_them = seconds(partial(assemble_context, many[:25_000])), seconds(partial(assemble_context, many))
+    name = "assembly of 100,000 fragments, against 25,000"
+    print(f"{name:<60}{all_of_them * 1e3:>10.1f}{all_of_them / few:>8.1f}{6:>9}")
+
+
+if __name__ == "__main__":
+    print(f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}")
+    print_replies()
+    print_values()
+    print_floods()

@@ -57,11 +57,19 @@ def seconds(run: Callable[[], object]) -> float:
     return min(timeit.repeat(run, number=number, repeat=5)) / number
 
 
+def heading(name: str, unit: str, ratio: str) -> None:
+    print(f"\n{name:<52}{unit:>9}{ratio:>8}{'at most':>9}")
+
+
+def row(name: str, time: float, ratio: float, limit: float) -> None:
+    print(f"{name:<52}{time:>9.1f}{ratio:>8.2f}{limit:>9}{'  over' * (ratio > limit)}")
+
+
 def print_replies() -> None:
-    print(f"\n{'parse_structured, against the plain brace span':<60}{'µs':>10}{'ratio':>8}{'at most':>9}")
+    heading("parse_structured, against the plain brace span", "µs", "ratio")
     for name, reply, limit in REPLIES:
         ours = seconds(partial(parse_structured, reply, pick_title))
-        print(f"{name:<60}{ours * 1e6:>10.1f}{ours / seconds(partial(plain_span, reply)):>8.2f}{limit:>9}")
+        row(name, ours * 1e6, ours / seconds(partial(plain_span, reply)), limit)
 
 
 def once(reply: str) -> float:
@@ -71,10 +79,10 @@ def once(reply: str) -> float:
 
 
 def print_floods() -> None:
-    print(f"\n{'floods, of 400,000 and of 1,600,000 characters':<60}{'seconds':>10}{'growth':>8}{'at most':>9}")
+    heading("floods of 400,000 characters, and of 1,600,000", "ms", "growth")
     for name, flood in FLOODS.items():
         short, long = (min(once(flood * (length // len(flood))) for _ in range(3)) for length in (400_000, 1_600_000))
-        print(f"{name:<60}{short:>10.3f}{long / short:>8.1f}{6:>9}")
+        row(name, short * 1e3, long / short, 6)
 
 
 def fragment(value: str | dict[str, Any], name: str = "rows") -> ContextFragment:
@@ -94,15 +102,14 @@ VALUES: list[tuple[str, dict[str, Any]]] = [
 
 
 def print_values() -> None:
-    print(f"\n{'validate_context_fragment, against json.dumps':<60}{'ms':>10}{'ratio':>8}{'at most':>9}")
+    heading("validate_context_fragment, against json.dumps", "ms", "ratio")
     dumps = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for name, value in VALUES:
         ours = seconds(partial(validate_context_fragment, fragment(value)))
-        print(f"{name:<60}{ours * 1e3:>10.1f}{ours / seconds(partial(dumps, value)):>8.2f}{2.5:>9}")
+        row(name, ours * 1e3, ours / seconds(partial(dumps, value)), 2.5)
     many = [fragment("basil", f"doc{number}") for number in range(100_000)]
     few, all_of_them = seconds(partial(assemble_context, many[:25_000])), seconds(partial(assemble_context, many))
-    name = "assembly of 100,000 fragments, against 25,000"
-    print(f"{name:<60}{all_of_them * 1e3:>10.1f}{all_of_them / few:>8.1f}{6:>9}")
+    row("assembly of 100,000 fragments, against 25,000", all_of_them * 1e3, all_of_them / few, 6)
 
 
 if __name__ == "__main__":

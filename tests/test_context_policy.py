@@ -942,7 +942,7 @@ def test_the_exception_of_exceeded_is_raised(error: BaseException) -> None:
 def test_an_exceeded_that_returns_none_leaves_the_default() -> None:
     """Such a one may only count or log."""
     budgets: list[int] = []
-    with pytest.raises(ValidationError, match="measures 6, over its budget of 5"):
+    with pytest.raises(ValidationError, match="measures 6, over its max_input_chars of 5"):
         validate_context_budget(6, 5, budgets.append)
     assert budgets == [5]
 

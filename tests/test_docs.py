@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import metadata
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -527,7 +528,13 @@ def test_every_code_of_the_reference_is_one_that_the_library_raises_and_no_other
 
 
 def test_the_output_messages_of_the_reference_are_those_of_the_library() -> None:
-    """One for each code, word for word."""
-    errors = [raised(partial(require_structured, reply, pick_title)) for reply in REPLIES]
+    """Word for word, and in the table's order."""
     table = [[*in_code(code), *in_code(message)] for code, message in rows(section("### `require_structured`"))]
-    assert table == [[issue["code"], issue["message"]] for error in errors for issue in told(error)["issues"]]
+    calls = [partial(require_structured, reply, pick_title) for reply in REPLIES]
+    calls.insert(1, partial(require_structured, None, pick_title))
+    calls.insert(4, partial(require_structured, "{}", itemgetter("title")))
+    issues = [issue for call in calls for issue in told(raised(call))["issues"]]
+    shown = [message.replace("<type>", "a KeyError" if "raised" in message else "a NoneType") for _, message in table]
+    assert [[issue["code"], issue["message"]] for issue in issues] == [
+        [code, message] for (code, _), message in zip(table, shown, strict=True)
+    ]

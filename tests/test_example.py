@@ -663,3 +663,18 @@ def test_a_breach_of_policy_is_not_caught(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(example, "fragments", lambda _: [fragment, fragment])
     with pytest.raises(example.sidecall.ContextPolicyError):
         example.side_call(example.TASKS[0], lambda *_: pytest.fail("called"))
+
+
+def test_a_message_that_is_too_long_gives_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not cut, and the model is not asked."""
+    monkeypatch.setattr(example, "MESSAGE", "basil " * 400)
+    task = next(task for task in example.TASKS if task.name == "queries")
+
+    def not_asked(*_: object) -> None:
+        raise AssertionError
+
+    assert example.side_call(task, not_asked) == (
+        ["basil " * 400],
+        "default",
+        "fragment message of source 'chat:42': it measures 2400, over its max_chars of 2000",
+    )

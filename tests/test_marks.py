@@ -183,6 +183,9 @@ def test_the_reasoning_of_known_models_is_no_answer(opening: str, closing: str) 
         pytest.param(f"<details>type=reasoning {ANSWER}", "Answer", id="details without attributes"),
         pytest.param(f"> <think> {ANSWER}", "Answer", id="a mark behind another character"),
         pytest.param(f"So. </s><think> {ANSWER}", None, id="a mark that begins a turn"),
+        pytest.param(f"analysisŁódź {ANSWER}", None, id="another capital letter"),
+        pytest.param(f'{DRAFT}</think {{"x": 1}}>{ANSWER}', "Answer", id="a tag with an object in it"),
+        pytest.param("<think {}>hm", None, id="a tag with an empty object in it"),
     ],
 )
 def test_what_is_a_mark_and_what_is_none(reply: str, expected: str | None) -> None:
@@ -193,7 +196,7 @@ def test_the_turns_of_known_models_are_marks() -> None:
     assert set(TURNS) == {
         "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "<|END_OF_TURN_TOKEN|>",
         "<｜end▁of▁sentence｜>", "<end_of_turn>", "[|endofturn|]", "<eos>", "<|return|>", "</s>", "<|im_start|>",
-        "<|start_header_id|>", "<start_of_turn>", "<|user|>", "<｜User｜>", "[INST]",
+        "<|start_header_id|>", "<start_of_turn>", "<|user|>", "<｜User｜>", "[INST]", "<turn|>", "<|turn>",
     }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The schemas, the two ways to read a reply, the pickers and the pieces to write one with."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import Mock
 
@@ -88,6 +88,11 @@ def test_a_schema_requires_its_one_key_and_forbids_others(schema: dict[str, Any]
         pytest.param('{"a": "\\"}", oops} {"title": "Basil"}', "Basil", id="an escaped quote in a broken object"),
         pytest.param('{"a": "\\"}", "b": {"title": "Basil"}, oops}', None, id="a brace behind an escaped quote"),
         pytest.param('{"a": oops {"title": "Basil"}', None, id="after a broken object that is not closed"),
+        pytest.param(
+            '{"k": "<analysis of", "o": {"p>q": NaN}, "alt": {"title": "Basil"}}', None, id="behind half a tag in one"
+        ),
+        pytest.param('{"tag": "<think ", x}\n{"title": "Basil"} 5 > 3', "Basil", id="after half a tag in a broken one"),
+        pytest.param('{"a":NaN}\n' * 99 + '{"title": "Basil </s>"}', "Basil </s>", id="after many broken objects"),
         pytest.param('{\'x\': {"title": "Basil"}}', None, id="inside a single-quoted object"),
         pytest.param('{“x”: {"title": "Basil"}}', None, id="inside a curly-quoted object"),
         pytest.param('{"x"\u3000: {"title": "Basil"}}', None, id="inside an object with wide blanks"),
@@ -162,6 +167,11 @@ def test_a_reply_gives_its_one_object(raw: str | None, expected: str | None) -> 
         ),
         pytest.param("The <think> mark", "OUTPUT_MISSING", "The <think> mark", id="a mark named in a sentence"),
         pytest.param("<b>Basil</b>", "OUTPUT_MISSING", "<b>Basil</b>", id="other tags"),
+        pytest.param("<think {}>x", "OUTPUT_MISSING", "", id="an object in an opening mark"),
+        pytest.param('```json title="a.json"\n["a"]\n```', "OUTPUT_MALFORMED", None, id="a fence with more words"),
+        pytest.param("<|channel|>final<|message|>JSON", "OUTPUT_MISSING", "JSON", id="a word that headers have"),
+        pytest.param("<s>Tool\nbelt", "OUTPUT_MISSING", "Tool\nbelt", id="a line that is a role name"),
+        pytest.param("<|turn>model\nBasil.<turn|>", "OUTPUT_MISSING", "Basil.", id="a Gemma 4 turn"),
         pytest.param("[1] says", "OUTPUT_MALFORMED", None, id="text that starts with a bracket"),
         pytest.param("{}", "OUTPUT_REJECTED", None, id="an empty object"),
         pytest.param('{"name": "x"}', "OUTPUT_REJECTED", None, id="an object without the key"),
@@ -189,6 +199,12 @@ def test_a_refusal_says_why_and_what_may_be_shown(raw: str | None, code: str, te
 )
 def test_the_text_keeps_objects_as_they_stand(raw: str, text: str) -> None:
     assert answer_text(raw) == text
+
+
+def test_a_mistake_of_the_caller_is_named() -> None:
+    assert str(refusal(b"{}")) == "the reply is a bytes, and not a str"
+    assert str(refusal(None)) == "the reply is a NoneType, and not a str"
+    assert str(refusal("{}", pick={})).endswith("; it raised a TypeError")  # type: ignore[arg-type]  # at run time
 
 
 def test_no_message_holds_text_of_the_reply() -> None:
@@ -450,6 +466,25 @@ def test_a_string_is_cleaned(value: object, expected: str | None) -> None:
 def test_a_cleaned_string_is_a_plain_str() -> None:
     assert type(clean_string(LyingStr(" basil "))) is str
     assert type(clean_string(LyingStr("basil"))) is str
+
+
+class Hostile(dict[str, object]):
+    """A dict that fails whoever asks it."""
+
+    def get(self, *_: object) -> object:
+        raise RuntimeError
+
+
+class HostileList(list[object]):
+    def __iter__(self) -> Iterator[object]:
+        raise RuntimeError
+
+
+def test_a_picker_reads_what_is_in_a_subclass() -> None:
+    assert pick_title(Hostile(title="Basil")) == "Basil"
+    assert pick_queries(Hostile(queries=HostileList(["basil"]))) == ["basil"]
+    assert pick_title(Mock(spec=dict)) is None
+    assert clean_strings(Mock(spec=list)) is None
 
 
 @pytest.mark.parametrize(

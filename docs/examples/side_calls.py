@@ -62,7 +62,7 @@ class Task(NamedTuple):
 
 def title_line(text: str) -> str | None:
     """A text that is one short line and no sentence: a refusal makes no title."""
-    line = re.fullmatch(r'["*# ]*+([^\n"*#]{1,60})(?<![.!:])["*]*', text)
+    line = re.fullmatch(r'["*# ]*([^\n"*#]{0,59}[^\n"*#.!: ])["* ]*', text)
     return sidecall.clean_string(line[1]) if line else None
 
 
@@ -112,10 +112,10 @@ Row = tuple[str, str, Outcome]
 
 def side_call(task: Task, model: Model) -> Outcome:
     """One call, from fragments to a value. A `ContextPolicyError` is a bug of ours, and not caught."""
-    context = sidecall.assemble_context(fragments(task.prompt), MAX_INPUT_CHARS)
     try:
+        context = sidecall.assemble_context(fragments(task.prompt), MAX_INPUT_CHARS)
         reply = model(task, context.messages)
-    except CallError as error:
+    except (sidecall.ValidationError, CallError) as error:
         return Outcome(task.default(MESSAGE), "default", str(error))
     try:
         value = sidecall.require_structured(reply.content, lambda found: presentable(task.pick(found)))

@@ -4,15 +4,12 @@ import json
 import re
 from contextlib import suppress
 from itertools import chain
-from typing import Any, TypeGuard, TypeVar
+from typing import Any
 
-_T = TypeVar("_T")
+from ._types import SHOWN, a_type, is_a
 
 # Far above real data, and far below where the JSON readers of Python 3.11 to 3.13 give up (near 1,000).
 _MAX_DEPTH = 128
-# Messages reach logs: they show no more than this of what may be of any length.
-SHOWN = 64
-
 _SHORT_KEY = re.compile(rf"[a-zA-Z0-9_-]{{1,{SHOWN}}}")
 
 # No spaces, and no escapes for non-ASCII characters: what is measured is what is sent. What reaches it has no
@@ -113,14 +110,3 @@ def _plain_dict(value: dict[object, object], path: str, outer: tuple[int, ...]) 
             raise NotJSONError(f"{inner} is a key for the second time")
         plain[name] = _plain(item, inner, outer)
     return plain
-
-
-def a_type(value: object) -> str:
-    """A value's type, as a message names it."""
-    name = type(value).__name__[:SHOWN]
-    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
-
-
-def is_a(value: object, kind: type[_T]) -> TypeGuard[_T]:
-    """Like isinstance, but by the type alone: any object may claim another `__class__`, as mocks do."""
-    return issubclass(type(value), kind)

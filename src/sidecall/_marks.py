@@ -38,10 +38,12 @@ TURNS = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "<|END_OF_TURN_TOKEN|>"),
     *("<｜end▁of▁sentence｜>", "<end_of_turn>", "[|endofturn|]", "<eos>", "<|return|>", "</s>"),
     *("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "<|user|>", "<｜User｜>", "[INST]"),
+    *("<turn|>", "<|turn>"),  # Gemma 4
 )
 
-# Special tokens that are no marks and not of the common form `<|…|>`, and the words that follow a token in a header.
+# Special tokens that are no marks and not of the common form `<|…|>`; those that begin a header; and its words.
 _BEGINNINGS = ("<s>", "<bos>")
+_HEADERS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "<|turn>", "<|start|>", "<|constrain|>")
 _HEADER_WORDS = ("assistant", "developer", "json", "model", "system", "tool", "user")
 
 # What str.strip() trims, U+FEFF, which JavaScript's trim() adds, and U+200B and U+2060, as invisible as those.
@@ -50,9 +52,9 @@ BLANKS = (
     "\u2028\u2029\u202f\u205f\u3000\ufeff\u200b\u2060"
 )
 
-# How far back an opening mark's line is read, so that a line of many marks costs no more than its length.
-# What stands before a mark is a role header at the most, some 40 characters.
-_LINE_REACH = 256
+# How far around a mark the reply is read: back to the beginning of its line, and on to the end of a tag. Without an
+# end, many marks would cost the length of the reply each. A role header or a tag takes some 40 characters.
+_REACH = 256
 
 
 class Mark(NamedTuple):
@@ -96,15 +98,15 @@ class Marks:
         self._probes = sorted({probe for mark in marks for probe in _probes(mark.head)})
         self._finders = [(p, Finder([mark for mark in marks if p in _probes(mark.head)])) for p in self._probes]
         self._words = [Mark(word, "", "open", block) for block in blocks for word in block.opens if word.isalpha()]
-        words = "|".join(f"((?i:{word.head}))" for word in self._words) or r"(?!)"
-        self._leading = re.compile(rf"(?:{words})(?=[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я])")
+        self._leading = re.compile("|".join(f"((?i:{word.head}))" for word in self._words) or "(?!)")
         self._closing = {block: _any_case(_any_of(block.closes + block.closes_only_opened)) for block in blocks}
         token = rf"(?:<[|｜][^<>|｜\n]{{1,64}}[|｜]>|{_any_of((*turns, *_BEGINNINGS))})"
-        header = rf"{token}(?:(?:{'|'.join(_HEADER_WORDS)})(?=[^\S\n]*(?:[\n<]|\Z)))?"
-        self._header = _any_case(header)
-        self._line_start = _any_case(rf"(?:[{BLANKS}]|{header})*+")
-        # In no group, what decides where a broken object ends.
-        self.structure = Finder(marks, r'["{}]|\\["\\]|')
+        words = f"(?:{'|'.join(_HEADER_WORDS)})"
+        self._token = _any_case(rf"(?:{_any_of(_HEADERS)}){words}(?=[^\S\n]*(?:[\n<]|\Z))|{token}")
+        self._line_start = _any_case(rf"(?:[{BLANKS}]|{token}{words}?)*+")
+        # In no group, what decides where a broken object ends. A tag's attributes are looked at and not passed over, as
+        # what looks like them may be the object's braces and quotes, and the tag no mark.
+        self.structure = Finder([mark._replace(tail=f"(?={mark.tail})") for mark in marks], r'["{}]|\\["\\]|')
 
     def may_stand_in(self, text: str) -> bool:
         """Whether the text can hold a mark at all."""
@@ -118,20 +120,23 @@ class Marks:
         found: list[Found] = []
         for probe, finder in self._finders:
             if reply.find(probe, start, end) >= 0:
-                found += [finder.found(match) for match in finder.pattern.finditer(reply, start, end)]
+                matches = finder.pattern.finditer(reply, start, end + _REACH)
+                found += [finder.found(match) for match in matches if match.start() < end]
         found.sort()
         return found
 
     def leading(self, reply: str) -> Found | None:
         """The bare word that opens a block at the very start."""
         match = self._leading.match(reply)
-        return Found(0, match.end(), self._words[(match.lastindex or 0) - 1]) if match else None
+        if not match or not reply[match.end() : match.end() + 1].isupper():
+            return None
+        return Found(0, match.end(), self._words[(match.lastindex or 0) - 1])
 
     def counts(self, found: Found, reply: str, since: int) -> bool:
         """Whether a mark is one, and no word in a sentence; `since` is where the last object, block or turn ended."""
         if found.mark.kind != "open" or found.mark.block.in_sentence:
             return True
-        since = max(since, found.start - _LINE_REACH)
+        since = max(since, found.start - _REACH)
         before = reply[max(since, reply.rfind("\n", since, found.start) + 1) : found.start]
         return not before or self._line_start.fullmatch(before) is not None
 
@@ -140,14 +145,14 @@ class Marks:
         closing = self._closing[opened.mark.block].search(reply, opened.end)
         return closing.end() if closing else len(reply)
 
-    def header_end(self, reply: str, start: int) -> int:
-        """Where the special token at start ends, or the word of a header behind it."""
-        header = self._header.match(reply, start)
-        return header.end() if header else start
+    def token_end(self, reply: str, start: int) -> int:
+        """Where the special token at start ends, with the role that a header names."""
+        token = self._token.match(reply, start)
+        return token.end() if token else start
 
     def without_tokens(self, text: str) -> str:
-        """The text less its special tokens, and the words of a header behind them."""
-        return self._header.sub("", text)
+        """The text less its special tokens, with the roles that headers name."""
+        return self._token.sub("", text)
 
 
 def _rows(blocks: Iterable[Block]) -> Iterator[Mark]:

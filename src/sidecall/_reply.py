@@ -23,10 +23,10 @@ _BEGIN = re.compile(
     re.DOTALL,
 )
 
-# Where a mark in a string ends a broken object, the decoder has read on behind the mark, and will read that text
-# again. Marks in the keys of nested objects can ask for it at each level: once the reply has been read again this
-# many times in all, an object that holds a mark counts as broken.
-_REREADS = 16
+# Where a mark in a string ends a broken object, the decoder has read beyond it, up to the end of the reply, and that
+# text is read again. Marks in the keys of nested objects ask for it at every level, so after this many, more than any
+# real reply has, an object is read as far as its end is known without the decoder: one that holds a mark is broken.
+_MAX_CUTS = 64
 
 
 class _Document(str):
@@ -106,7 +106,7 @@ class _Scan:
         self._marks = marks
         self._parts: list[Part] = []
         self._pos = 0
-        self._reread = 0
+        self._cuts = 0  # broken objects that ended at a mark
 
     def parts(self) -> list[Part]:
         """All parts after the last mark that ended reasoning begun before the reply did."""
@@ -146,7 +146,7 @@ class _Scan:
             self._put("broken", left_open.start(), found.start)
         self._text(found.start)
         if found.mark.kind == "turn":
-            self._put("turn", found.start, self._marks.header_end(self._reply, found.start))
+            self._put("turn", found.start, self._marks.token_end(self._reply, found.start))
         elif found.mark.kind == "open":
             self._block(found)
         else:
@@ -157,14 +157,12 @@ class _Scan:
         self._put("block", opened.start, self._marks.block_end(opened, self._reply))
 
     def _object(self, start: int) -> None:
-        if self._reread > _REREADS * len(self._reply):
+        if self._cuts < _MAX_CUTS:
+            value, end = _decode(self._document, start)
+            end = end or self._broken_end(start)
+        else:
             end = self._broken_end(start)
             value, _ = _decode(self._reply[start:end], 0)
-        else:
-            value, end = _decode(self._document, start)
-            if value is None:
-                read_to, end = end, self._broken_end(start)
-                self._reread += max(0, read_to - end)
         self._put("broken" if value is None else "object", start, end, value)
 
     def _broken_end(self, start: int) -> int:
@@ -174,6 +172,7 @@ class _Scan:
         for token in structure.pattern.finditer(self._reply, start):
             if token.lastindex:
                 if self._marks.counts(structure.found(token), self._reply, start):
+                    self._cuts += 1
                     return token.start()
             elif token[0] == '"':
                 in_string = not in_string
@@ -185,10 +184,8 @@ class _Scan:
 
 
 def _decode(document: str, start: int) -> tuple[dict[str, Any] | None, int]:
-    """The object at start and where it ends, or None and how far the text was read at the most."""
+    """The object at start and where it ends, or None and 0."""
     try:
         return _raw_decode(document, start)
-    except json.JSONDecodeError as error:
-        return None, error.pos
-    except (ValueError, RecursionError):  # a constant that is not JSON's, an integer of too many digits, too deep
-        return None, len(document)
+    except (ValueError, RecursionError):  # no JSON, an integer of too many digits, too deep
+        return None, 0

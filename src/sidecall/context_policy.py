@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, MutableSet
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict, TypeGuard, final, get_args
 
-from ._json_text import SHOWN, NotJSONError, a_type, is_a, json_text
+from ._json_text import NotJSONError, json_text
+from ._types import SHOWN, a_type, is_a
 from .errors import ContextPolicyError, Issue, ValidationError
 
 Trust = Literal["instruction", "server", "user", "tool"]
@@ -135,7 +136,7 @@ def validate_context_budget(
 
     >>> validate_context_budget(11, 10)
     Traceback (most recent call last):
-    sidecall.errors.ValidationError: the context measures 11, over its budget of 10
+    sidecall.errors.ValidationError: the context measures 11, over its max_input_chars of 10
     """
     if not _is_size(input_chars):
         raise TypeError(f"input_chars must be an int from 0 to {_MAX_SIZE}; it is {_shown(input_chars)}")
@@ -244,7 +245,7 @@ def _check_fields(fragment: object) -> ContextFragment:
 
 def _spend_id(fragment: ContextFragment, ids: MutableSet[str]) -> None:
     if fragment.id in ids:
-        raise _breach("CONTEXT_FRAGMENT", fragment, "id", "the id is spent already")
+        raise _breach("CONTEXT_FRAGMENT", fragment, "id", "the id is spent: one use in each model call")
     ids.add(fragment.id)
 
 
@@ -252,7 +253,7 @@ def _check_trust(fragment: ContextFragment) -> None:
     if fragment.role != "system":
         return
     if fragment.trust not in ("instruction", "server"):
-        what = f"{fragment.trust} text has no place in the system role"
+        what = f"{fragment.trust} text has no place in the system role, only in the user role"
         raise _breach("CONTEXT_TRUST", fragment, "trust", what)
     if not is_a(fragment.value, str):
         what = f"the system role takes a str; the value is {a_type(fragment.value)}"
@@ -313,7 +314,7 @@ def _check_total(total: int, budget: int, exceeded: Callable[[int], BaseExceptio
         return
     error = None if exceeded is None else exceeded(budget)
     if error is None:
-        message = f"the context measures {_shown(total)}, over its budget of {budget}"
+        message = f"the context measures {_shown(total)}, over its max_input_chars of {budget}"
         raise ValidationError([Issue(code="CONTEXT_BUDGET", message=message, size=total, limit=budget)])
     if not is_a(error, BaseException):
         raise TypeError(f"exceeded must return an exception or None; it returned {a_type(error)}")

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from ._marks import BLANKS
 from ._reply import Part, answer, text_of
+from ._types import a_type, is_a
 from .errors import ValidationError
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ _MESSAGES = {
 }
 
 # JSON that is no object, or not yet one, behind an opening fence or bare: users would see debris.
-_JSON_START = re.compile(rf"(?:[`~]{{3,}}[^\S\n]*[\w+-]*)?[{BLANKS}]*[{{\[]")
+_JSON_START = re.compile(rf"(?:[`~]{{3,}}[^\n{{\[]*)?[{BLANKS}]*[{{\[]")
 
 # A lone surrogate is no UTF-8, and breaks the database or the response later. A control character is a slip in
 # escaping: "\frac" is valid JSON for a form feed and "rac".
@@ -92,7 +93,9 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
     Traceback (most recent call last):
     sidecall.errors.ValidationError: the reply's JSON is cut off, broken or no object
     """
-    reply = _plain(raw) or ""
+    reply = _plain(raw)
+    if reply is None:
+        raise _refusal("OUTPUT_MISSING", f"the reply is {a_type(raw)}, and not a str")
     parts = answer(reply)
     accepted: list[T] = []
     cause = None
@@ -111,7 +114,9 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
         accepted.append(picked)
     if accepted:
         return accepted[0]
-    raise _refusal(_code_without_value(reply, parts)) from cause
+    code = _code_without_value(reply, parts)
+    raised = f"{_MESSAGES[code]}; it raised {a_type(cause)}" if cause else None
+    raise _refusal(code, raised) from cause
 
 
 def answer_text(raw: str | None) -> str:
@@ -143,7 +148,7 @@ def pick_title(value: object) -> str | None:
     >>> pick_title({"title": " Balcony herbs ", "emoji": "🌿"})
     'Balcony herbs'
     """
-    return clean_string(value.get("title")) if isinstance(value, dict) else None
+    return clean_string(_member(value, "title"))
 
 
 def pick_suggestions(value: object) -> list[str] | None:
@@ -158,7 +163,7 @@ def pick_suggestions(value: object) -> list[str] | None:
     >>> pick_suggestions({"suggestions": ["How often?", "", "Which soil?", "Indoors?", "When?"]})
     ['How often?', 'Which soil?', 'Indoors?']
     """
-    strings = clean_strings(value.get("suggestions")) if isinstance(value, dict) else None
+    strings = clean_strings(_member(value, "suggestions"))
     return strings[:_SUGGESTIONS] if strings else None
 
 
@@ -174,7 +179,7 @@ def pick_queries(value: object) -> list[str] | None:
     >>> pick_queries({"queries": ["", "herbs for a shady balcony"]})
     ['herbs for a shady balcony']
     """
-    return clean_strings(value.get("queries")) if isinstance(value, dict) else None
+    return clean_strings(_member(value, "queries"))
 
 
 def clean_string(value: object) -> str | None:
@@ -211,18 +216,18 @@ def clean_strings(value: object) -> list[str] | None:
     >>> clean_strings([" basil ", 7, None, "..."])
     ['basil']
     """
-    if not isinstance(value, list):
+    if not is_a(value, list):
         return None
-    return [text for entry in value if (text := clean_string(entry)) is not None] or None
+    return [text for entry in list.__iter__(value) if (text := clean_string(entry)) is not None] or None
 
 
 def _plain(value: object) -> str | None:
-    # Of a subclass, the text itself, which no override can change; and unlike isinstance, it is not fooled by an object
-    # that claims to be a str, as mocks do.
-    try:
-        return str.__str__(value)
-    except TypeError:
-        return None
+    # Of a subclass the text itself, which nothing that it overrides can change.
+    return str.__str__(value) if is_a(value, str) else None
+
+
+def _member(value: object, key: str) -> object:
+    return dict.get(value, key) if is_a(value, dict) else None
 
 
 def _is_equal(one: object, other: object) -> bool:
@@ -241,5 +246,5 @@ def _code_without_value(reply: str, parts: list[Part]) -> str:
     return "OUTPUT_MISSING"
 
 
-def _refusal(code: str) -> ValidationError:
-    return ValidationError([{"code": code, "message": _MESSAGES[code]}])
+def _refusal(code: str, message: str | None = None) -> ValidationError:
+    return ValidationError([{"code": code, "message": message or _MESSAGES[code]}])

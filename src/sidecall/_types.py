@@ -1,0 +1,19 @@
+"""Types as they are, and not as an object claims: any can give itself another `__class__`, as mocks do."""
+
+from typing import TypeGuard, TypeVar
+
+_T = TypeVar("_T")
+
+# Messages reach logs: they show no more than this of what may be of any length.
+SHOWN = 64
+
+
+def is_a(value: object, kind: type[_T]) -> TypeGuard[_T]:
+    """Whether the value is of a type, or of a subclass."""
+    return issubclass(type(value), kind)
+
+
+def a_type(value: object) -> str:
+    """A value's type, as a message names it."""
+    name = type(value).__name__[:SHOWN]
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

@@ -247,6 +247,11 @@ def test_the_end_of_a_channel_ends_no_turn() -> None:
         pytest.param(Block(("{{muse}}",), ("{{/muse}}",)), "{{muse}}", id="a mark of another first character"),
         pytest.param(Block(("((",), ("))",)), "((", id="a mark of two characters"),
         pytest.param(Block(("musing",), ("assistantend",)), "musingSo", id="a bare word"),
+        pytest.param(
+            Block(('<details type="musing">',), ("</musing>",)),
+            '<details type="musing" n="1">',
+            id="a tag of another type",
+        ),
     ],
 )
 def test_a_new_mark_is_one_new_row(row: Block, opening: str) -> None:
@@ -256,6 +261,12 @@ def test_a_new_mark_is_one_new_row(row: Block, opening: str) -> None:
     for text in (reply, alone):
         assert objects(text, marks) == [{"title": "Answer"}]
         assert objects(text, Marks(REASONING, TURNS)) == [{"title": "Draft"}, {"title": "Answer"}]
+
+
+def test_a_new_row_may_share_a_mark() -> None:
+    marks = Marks((*REASONING, Block(("<ponder>",), ("</think>",))), TURNS)
+    assert objects(f"<ponder> {DRAFT}</think>{ANSWER}", marks) == [{"title": "Answer"}]
+    assert objects(f"{DRAFT}</think>{ANSWER}", marks) == [{"title": "Answer"}]
 
 
 def test_a_new_mark_of_a_turn_is_one_new_row() -> None:

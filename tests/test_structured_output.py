@@ -170,6 +170,7 @@ def test_a_reply_gives_its_one_object(raw: str | None, expected: str | None) -> 
         pytest.param("<think {}>x", "OUTPUT_MISSING", "", id="an object in an opening mark"),
         pytest.param('```json title="a.json"\n["a"]\n```', "OUTPUT_MALFORMED", None, id="a fence with more words"),
         pytest.param("<|channel|>final<|message|>JSON", "OUTPUT_MISSING", "JSON", id="a word that headers have"),
+        pytest.param("<|im_start|>Users ask.", "OUTPUT_MISSING", "Users ask.", id="a word that begins as a role"),
         pytest.param("<s>Tool\nbelt", "OUTPUT_MISSING", "Tool\nbelt", id="a line that is a role name"),
         pytest.param("<|turn>model\nBasil.<turn|>", "OUTPUT_MISSING", "Basil.", id="a Gemma 4 turn"),
         pytest.param("[1] says", "OUTPUT_MALFORMED", None, id="text that starts with a bracket"),

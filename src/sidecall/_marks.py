@@ -179,8 +179,9 @@ def _probes(head: str) -> tuple[str, ...]:
 
 def _tree(marks: Sequence[Mark], depth: int) -> tuple[str, list[Mark]]:
     """One pattern for marks that are alike in their first characters, and the marks in the order of its groups."""
-    if len(marks) == 1:
-        return f"((?i:{re.escape(marks[0].head[depth:])}{marks[0].tail}))", [*marks]
+    if len({mark.head.lower() for mark in marks}) == 1:
+        leaves = "|".join(f"((?i:{re.escape(mark.head[depth:])}{mark.tail}))" for mark in marks)
+        return f"(?:{leaves})", [*marks]
     branches: dict[str, list[Mark]] = {}
     for mark in marks:
         branches.setdefault(mark.head[depth : depth + 1].lower(), []).append(mark)

@@ -5,6 +5,7 @@ import platform
 import timeit
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from time import perf_counter
 from typing import Any
 
@@ -52,9 +53,11 @@ def plain_span(reply: str) -> str | None:
         return None
 
 
-def seconds(run: Callable[[], object]) -> float:
-    number, _ = timeit.Timer(run).autorange()
-    return min(timeit.repeat(run, number=number, repeat=5)) / number
+def seconds(*runs: Callable[[], object]) -> list[float]:
+    """The least time of each, taken in turns, so that a busy moment falls on all of them."""
+    numbers = [timeit.Timer(run).autorange()[0] for run in runs]
+    rounds = [[timeit.timeit(run, number=n) / n for run, n in zip(runs, numbers, strict=True)] for _ in range(7)]
+    return [min(times) for times in zip(*rounds, strict=True)]
 
 
 def heading(name: str, unit: str, ratio: str) -> None:
@@ -68,8 +71,8 @@ def row(name: str, time: float, ratio: float, limit: float) -> None:
 def print_replies() -> None:
     heading("parse_structured, against the plain brace span", "µs", "ratio")
     for name, reply, limit in REPLIES:
-        ours = seconds(partial(parse_structured, reply, pick_title))
-        row(name, ours * 1e6, ours / seconds(partial(plain_span, reply)), limit)
+        ours, plain = seconds(partial(parse_structured, reply, pick_title), partial(plain_span, reply))
+        row(name, ours * 1e6, ours / plain, limit)
 
 
 def once(reply: str) -> float:
@@ -105,15 +108,16 @@ def print_values() -> None:
     heading("validate_context_fragment, against json.dumps", "ms", "ratio")
     dumps = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for name, value in VALUES:
-        ours = seconds(partial(validate_context_fragment, fragment(value)))
-        row(name, ours * 1e3, ours / seconds(partial(dumps, value)), 2.5)
+        ours, plain = seconds(partial(validate_context_fragment, fragment(value)), partial(dumps, value))
+        row(name, ours * 1e3, ours / plain, 2.5)
     many = [fragment("basil", f"doc{number}") for number in range(100_000)]
-    few, all_of_them = seconds(partial(assemble_context, many[:25_000])), seconds(partial(assemble_context, many))
+    few, all_of_them = seconds(partial(assemble_context, many[:25_000]), partial(assemble_context, many))
     row("assembly of 100,000 fragments, against 25,000", all_of_them * 1e3, all_of_them / few, 6)
 
 
 if __name__ == "__main__":
-    print(f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}")
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    print(f"sidecall {version('sidecall')}, {python}, {platform.machine()}")
     print_replies()
     print_values()
     print_floods()

@@ -47,13 +47,18 @@ _BLOCKS = [
     (rf"<({_TAG})(\s[^<>]*)?(?<!/)>", rf"</({_TAG})\s*>", True),
     (r"\[THINK\]", r"\[/THINK\]", True),
     (r"◁think▷", r"◁/think▷", True),
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>", True),
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>", True),
     (r'<details\s[^<>]*type="reasoning"[^<>]*>', r"</details>", False),
     (r"<\|channel\|>(analysis|commentary)", r"<\|end\|>", False),
     (r"<\|channel\|>(analysis|commentary)", r"<\|channel\|>final", True),
     (r"\Aanalysis(?=(?-i:[A-Z]))", r"assistantfinal", True),
     (r"<\|channel>thought", r"<channel\|>", True),
 ]
-_TURN = r"<\|(im_end|im_start|end_of_text|eot_id|return)\|>|<eos>|</s>"
+_TURN = (
+    r"<\|(im_end|eot_id|eom_id|endoftext|end_of_text|END_OF_TURN_TOKEN|return|im_start|start_header_id|user)\|>"
+    r"|<｜(end▁of▁sentence|User)｜>|<(end_of_turn|start_of_turn|eos|/s)>|\[(\|endofturn\||INST)\]|<turn\|>|<\|turn>"
+)
 
 
 def outermost_objects(reply: str) -> list[dict[str, Any]]:

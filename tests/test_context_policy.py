@@ -357,7 +357,7 @@ GIVEN: dict[str, Callable[..., Any]] = {
     "dict of the fields": dict,
     "object with the fields": SimpleNamespace,
     "subclass of the fragment": _named("Subclass", ContextFragment),
-    "mock of a fragment": lambda **changes: Mock(spec=fragment(), **changes),
+    "mock of a fragment": lambda **changes: Mock(spec=ContextFragment, **changes),
 }
 VERDICTS: dict[str, tuple[str, str | None]] = {
     "sent as a system message": ("system", None),
@@ -1111,3 +1111,18 @@ def test_a_fragment_cannot_be_changed_by_accident() -> None:
     assert make(**DEFAULTS) == given
     with pytest.raises(TypeError):
         make(id="doc")
+
+
+def test_without_a_budget_no_sum_is_too_large() -> None:
+    """Not even one that JSON cannot carry."""
+    pair = [ContextFragment(**{**DEFAULTS, "id": name}) for name in ("a", "b")]
+    assert assemble_context(pair, measure=lambda _: MAX_SIZE).sizes == {"a": MAX_SIZE, "b": MAX_SIZE}
+
+
+def test_a_long_id_is_cut_in_a_message_and_whole_in_the_attribute() -> None:
+    """Messages reach logs."""
+    given = ContextFragment(**{**DEFAULTS, "id": "a" * 1_000, "value": 7})
+    with pytest.raises(ContextPolicyError) as refused:
+        validate_context_fragment(given)
+    assert len(str(refused.value)) < 300
+    assert refused.value.fragment_id == "a" * 1_000

@@ -22,7 +22,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+import benchmark
 import pytest
+from test_hostile import FLOODS
 
 import sidecall
 from sidecall import (
@@ -538,3 +540,12 @@ def test_the_output_messages_of_the_reference_are_those_of_the_library() -> None
     assert [[issue["code"], issue["message"]] for issue in issues] == [
         [code, message] for (code, _), message in zip(table, shown, strict=True)
     ]
+
+
+def test_the_figures_of_the_design_page_are_of_the_benchmark_as_it_is() -> None:
+    """Each row that it prints, and none over its limit."""
+    [shown] = [block.code for block in blocks(PAGES["docs/design.md"].read_text(encoding="utf-8"), "text")]
+    names = [line[:52].rstrip() for line in shown.splitlines() if re.search(r"\d$", line)]
+    rows_of = [name for name, *_ in (*benchmark.REPLIES, *benchmark.VALUES)]
+    assert set(names) >= {*rows_of, *FLOODS}
+    assert not re.search(r"over$", shown, re.MULTILINE)

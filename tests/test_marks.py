@@ -182,6 +182,8 @@ def test_the_reasoning_of_known_models_is_no_answer(opening: str, closing: str) 
         pytest.param(f'<details data-type="reasoning">{ANSWER}', "Answer", id="details with another attribute"),
         pytest.param(f"<details>type=reasoning {ANSWER}", "Answer", id="details without attributes"),
         pytest.param(f"> <think> {ANSWER}", "Answer", id="a mark behind another character"),
+        pytest.param(f"So{' ' * 300}<think> {ANSWER}", "Answer", id="a mark far behind another character"),
+        pytest.param(f"So\n{' ' * 200}<think> {ANSWER}", None, id="a mark far behind the line's beginning"),
         pytest.param(f"So. </s><think> {ANSWER}", None, id="a mark that begins a turn"),
         pytest.param(f"analysisŁódź {ANSWER}", None, id="another capital letter"),
         pytest.param(f'{DRAFT}</think {{"x": 1}}>{ANSWER}', "Answer", id="a tag with an object in it"),

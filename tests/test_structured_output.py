@@ -94,7 +94,12 @@ def test_a_schema_requires_its_one_key_and_forbids_others(schema: dict[str, Any]
         pytest.param('{"tag": "<think ", x}\n{"title": "Basil"} 5 > 3', "Basil", id="after half a tag in a broken one"),
         pytest.param('{"a":NaN}\n' * 99 + '{"title": "Basil </s>"}', "Basil </s>", id="after many broken objects"),
         pytest.param('{\'x\': {"title": "Basil"}}', None, id="inside a single-quoted object"),
-        pytest.param('{“x”: {"title": "Basil"}}', None, id="inside a curly-quoted object"),
+        *(
+            pytest.param(
+                f'{{{quote}x{close}: {{"title": "Basil"}}}}', None, id=f"inside an object quoted {quote}{close}"
+            )
+            for quote, close in ("''", "‘’", "‚‘", "“”", "„“")
+        ),
         pytest.param('{"x"\u3000: {"title": "Basil"}}', None, id="inside an object with wide blanks"),
         pytest.param('{"x"：{"title": "Basil"}}', None, id="inside an object with a wide colon"),
         pytest.param('{"x" {"title": "Basil"}}', "Basil", id="after a quoted word without a colon"),
@@ -171,6 +176,18 @@ def test_a_reply_gives_its_one_object(raw: str | None, expected: str | None) -> 
         pytest.param('```json title="a.json"\n["a"]\n```', "OUTPUT_MALFORMED", None, id="a fence with more words"),
         pytest.param("<|channel|>final<|message|>JSON", "OUTPUT_MISSING", "JSON", id="a word that headers have"),
         pytest.param("<|im_start|>Users ask.", "OUTPUT_MISSING", "Users ask.", id="a word that begins as a role"),
+        *(
+            pytest.param(f"{token}{word}\nBasil.", "OUTPUT_MISSING", "Basil.", id=f"a header {token}{word}")
+            for token in ("<|start|>", "<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "<|turn>")
+            for word in ("assistant", "developer", "model", "system", "tool", "user")
+        ),
+        pytest.param("<bos>Basil.", "OUTPUT_MISSING", "Basil.", id="a token that begins a reply"),
+        pytest.param("Use <s> here", "OUTPUT_MISSING", "Use <s> here", id="the same in the middle of one"),
+        pytest.param("f <| x |> g", "OUTPUT_MISSING", "f <| x |> g", id="operators that look like a token"),
+        pytest.param(f"Basil<|{'x' * 40}|>.", "OUTPUT_MISSING", "Basil.", id="a long token"),
+        pytest.param('```json["a"]```', "OUTPUT_MALFORMED", None, id="an array in a fence on one line"),
+        pytest.param("```Use [x] here```", "OUTPUT_MISSING", "```Use [x] here```", id="a fence on one line"),
+        pytest.param('So {"ti\\', "OUTPUT_MALFORMED", None, id="cut in an escape of a key"),
         pytest.param("<s>Tool\nbelt", "OUTPUT_MISSING", "Tool\nbelt", id="a line that is a role name"),
         pytest.param("<|turn>model\nBasil.<turn|>", "OUTPUT_MISSING", "Basil.", id="a Gemma 4 turn"),
         pytest.param("[1] says", "OUTPUT_MALFORMED", None, id="text that starts with a bracket"),
@@ -441,7 +458,7 @@ def test_a_picker_gives_none_for_what_is_no_dict(pick: Callable[[object], object
         pytest.param("a\tb\r\nc", "a\tb\r\nc", id="tab, CR and LF"),
         pytest.param("a.", "a.", id="a dot at the end"),
         pytest.param("...", None, id="dots"),
-        pytest.param("…", None, id="an ellipsis"),
+        *(pytest.param(f"{dots} .", None, id=f"the dots {dots}") for dots in "…‥⋯"),
         pytest.param(" . .. ", None, id="dots and blanks"),
         pytest.param("?", "?", id="another mark"),
         pytest.param("", None, id="an empty string"),

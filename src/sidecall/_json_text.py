@@ -1,6 +1,7 @@
 """The JSON text of a value that is JSON as it stands, and where a value is none."""
 
 import json
+import math
 import re
 from contextlib import suppress
 from itertools import chain
@@ -83,14 +84,17 @@ def _plain(value: Any, path: str, outer: tuple[int, ...]) -> object:
 
 
 def _plain_number(value: Any, path: str) -> int | float:
-    plain = float.__float__(value) if is_a(value, float) else int.__int__(value)
+    if is_a(value, float):
+        number = float.__float__(value)
+        if not math.isfinite(number):
+            raise NotJSONError(f"{path} is {a_type(value)} that is not finite")
+        return number
+    integer = int.__int__(value)
     try:
-        if repr(plain) not in ("nan", "inf", "-inf"):
-            return plain
-        why = "that is not finite"
-    except ValueError:  # over 4,300 digits, or what `sys.set_int_max_str_digits` says
-        why = "of too many digits"
-    raise NotJSONError(f"{path} is {a_type(value)} {why}")
+        repr(integer)  # raises over 4,300 digits, or what `sys.set_int_max_str_digits` says
+    except ValueError:
+        raise NotJSONError(f"{path} is {a_type(value)} of too many digits") from None
+    return integer
 
 
 def _plain_dict(value: dict[object, object], path: str, outer: tuple[int, ...]) -> dict[str, object]:

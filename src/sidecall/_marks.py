@@ -41,7 +41,7 @@ TURNS = (
     *("<turn|>", "<|turn>"),  # Gemma 4
 )
 
-# Special tokens that are no marks and not of the common form `<|…|>`; those that begin a header; and its words.
+# For plain text alone: what else may begin a reply, the tokens that begin a header, and the words of one.
 _BEGINNINGS = ("<s>", "<bos>")
 _HEADERS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "<|turn>", "<|start|>", "<|constrain|>")
 _HEADER_WORDS = ("assistant", "developer", "json", "model", "system", "tool", "user")
@@ -81,9 +81,16 @@ class Finder:
         tree, self._marks = _tree(marks, 0)
         self.pattern = re.compile(others + tree, re.DOTALL)
 
-    def found(self, match: re.Match[str]) -> Found:
-        """What a match of the pattern found."""
-        return Found(match.start(), match.end(), self._marks[(match.lastindex or 0) - 1])
+    def find(self, reply: str, start: int, end: int) -> Iterator[Found]:
+        """The marks that begin from start to end, in order."""
+        for match in self.pattern.finditer(reply, start, end + _REACH):
+            if match.start() >= end:
+                return
+            yield self.located(match)
+
+    def located(self, match: re.Match[str]) -> Found:
+        """The mark that a match of the pattern found."""
+        return Found(match.start(), match.end(), _of_group(self._marks, match))
 
 
 class Marks:
@@ -100,10 +107,11 @@ class Marks:
         self._words = [Mark(word, "", "open", block) for block in blocks for word in block.opens if word.isalpha()]
         self._leading = re.compile("|".join(f"((?i:{word.head}))" for word in self._words) or "(?!)")
         self._closing = {block: _any_case(_any_of(block.closes + block.closes_only_opened)) for block in blocks}
-        token = rf"(?:<[|｜][^<>|｜\n]{{1,64}}[|｜]>|{_any_of((*turns, *_BEGINNINGS))})"
+        token = rf"(?:<[|｜][^<>|｜\s]{{1,64}}[|｜]>|{_any_of(turns)})"
+        beginning = f"[{BLANKS}]*(?:{_any_of(_BEGINNINGS)})"
         words = f"(?:{'|'.join(_HEADER_WORDS)})"
-        self._token = _any_case(rf"(?:{_any_of(_HEADERS)}){words}(?=[^\S\n]*(?:[\n<]|\Z))|{token}")
-        self._line_start = _any_case(rf"(?:[{BLANKS}]|{token}{words}?)*+")
+        self._token = _any_case(rf"(?:{_any_of(_HEADERS)}){words}(?=[^\S\n]*(?:[\n<]|\Z))|{token}|\A{beginning}")
+        self._line_start = _any_case(rf"(?:{beginning})?(?:[{BLANKS}]|{token}{words}?)*+")
         # In no group, what decides where a broken object ends. A tag's attributes are looked at and not passed over, as
         # what looks like them may be the object's braces and quotes, and the tag no mark.
         self.structure = Finder([mark._replace(tail=f"(?={mark.tail})") for mark in marks], r'["{}]|\\["\\]|')
@@ -117,11 +125,11 @@ class Marks:
 
     def find(self, reply: str, start: int, end: int) -> list[Found]:
         """All marks from start to end, in order."""
+        text = reply[start:end]
         found: list[Found] = []
         for probe, finder in self._finders:
-            if reply.find(probe, start, end) >= 0:
-                matches = finder.pattern.finditer(reply, start, end + _REACH)
-                found += [finder.found(match) for match in matches if match.start() < end]
+            if probe in text:
+                found.extend(finder.find(reply, start, end))
         found.sort()
         return found
 
@@ -130,15 +138,16 @@ class Marks:
         match = self._leading.match(reply)
         if not match or not reply[match.end() : match.end() + 1].isupper():
             return None
-        return Found(0, match.end(), self._words[(match.lastindex or 0) - 1])
+        return Found(0, match.end(), _of_group(self._words, match))
 
-    def counts(self, found: Found, reply: str, since: int) -> bool:
+    def is_mark(self, found: Found, reply: str, since: int) -> bool:
         """Whether a mark is one, and no word in a sentence; `since` is where the last object, block or turn ended."""
         if found.mark.kind != "open" or found.mark.block.in_sentence:
             return True
-        since = max(since, found.start - _REACH)
-        before = reply[max(since, reply.rfind("\n", since, found.start) + 1) : found.start]
-        return not before or self._line_start.fullmatch(before) is not None
+        line = max(since, reply.rfind("\n", max(since, found.start - _REACH), found.start) + 1)
+        if found.start - line > _REACH:
+            return False
+        return line == found.start or self._line_start.fullmatch(reply, line, found.start) is not None
 
     def block_end(self, opened: Found, reply: str) -> int:
         """Where an opened block is closed, which is the end of the reply where it never is."""
@@ -153,6 +162,11 @@ class Marks:
     def without_tokens(self, text: str) -> str:
         """The text less its special tokens, with the roles that headers name."""
         return self._token.sub("", text)
+
+
+def _of_group(marks: Sequence[Mark], match: re.Match[str]) -> Mark:
+    assert match.lastindex  # each mark has a group of its own
+    return marks[match.lastindex - 1]
 
 
 def _rows(blocks: Iterable[Block]) -> Iterator[Mark]:
@@ -179,6 +193,7 @@ def _probes(head: str) -> tuple[str, ...]:
 
 def _tree(marks: Sequence[Mark], depth: int) -> tuple[str, list[Mark]]:
     """One pattern for marks that are alike in their first characters, and the marks in the order of its groups."""
+    # A tree, as marks share beginnings: flat alternatives take four times as long on HTML, two levels twice.
     if len({mark.head.lower() for mark in marks}) == 1:
         leaves = "|".join(f"((?i:{re.escape(mark.head[depth:])}{mark.tail}))" for mark in marks)
         return f"(?:{leaves})", [*marks]
@@ -187,7 +202,7 @@ def _tree(marks: Sequence[Mark], depth: int) -> tuple[str, list[Mark]]:
         branches.setdefault(mark.head[depth : depth + 1].lower(), []).append(mark)
     trees = [(_set(char), *_tree(branch, depth + 1)) for char, branch in branches.items()]
     tree = "|".join(char + source for char, source, _ in trees)
-    look = _look(marks) if depth == 1 else ""
+    look = _look(marks) if depth == 1 else ""  # behind the first character, which the engine has skipped to
     return look + (tree if len(trees) == 1 else f"(?:{tree})"), [mark for *_, branch in trees for mark in branch]
 
 

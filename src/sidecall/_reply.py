@@ -6,22 +6,22 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from ._marks import BLANKS, MARKS, Found, Marks
 
-Kind: TypeAlias = Literal["text", "object", "broken", "turn", "block"]
+Kind: TypeAlias = Literal["text", "object", "broken", "turn"]
 
-# A stretch of a reply, from start to end: plain text, a valid object and its value, a broken object, the mark of a
-# turn, or a block of reasoning.
+# A stretch of a reply, from start to end: plain text, a valid object and its value, a broken object, or the mark of a
+# turn.
 Part: TypeAlias = tuple[Kind, int, int, dict[str, Any] | None]
 
 _BLANK = f"[{re.escape(BLANKS)}]*+"
+_COLON = _BLANK + r"(?:[:：]|\Z)"
+_JSON_KEY = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:\\?\Z|"' + _COLON + ")"
+_QUOTES = "'‘’‚“”„"
+_OTHER_KEY = rf"[{_QUOTES}][^{_QUOTES}\"]*+(?:\Z|[{_QUOTES}\"]{_COLON})"
 
 # A brace begins an object where `}`, or a quoted key and a colon, follows, or where the text ends on the way there.
-# Only a key in JSON's own quotes is valid; an object with another begins all the same, so that what it holds is not
+# Only JSON's own quotes and colon can be valid; an object with others begins all the same, so that what it holds is not
 # taken for an answer.
-_BEGIN = re.compile(
-    r"\{" + _BLANK + r'(?:\}|\Z|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:\\?\Z|"' + _BLANK + r"(?:[:：]|\Z))"
-    r"""|['‘’‚“”„][^'‘’‚“”„"]*+(?:\Z|['‘’‚“”„"]""" + _BLANK + r"(?:[:：]|\Z)))",
-    re.DOTALL,
-)
+_BEGIN = re.compile(rf"\{{{_BLANK}(?:\}}|\Z|{_JSON_KEY}|{_OTHER_KEY})", re.DOTALL)
 
 # Where a mark in a string ends a broken object, the decoder has read beyond it, up to the end of the reply, and that
 # text is read again. Marks in the keys of nested objects ask for it at every level, so after this many, more than any
@@ -84,16 +84,15 @@ def _plain_span(reply: str, marks: Marks) -> list[Part]:
 
 def _until_turn(reply: str, parts: list[Part], marks: Marks) -> list[Part]:
     """The parts before the mark of a turn that follows an object; in a reply without objects, one that follows text."""
-    kinds = [kind for kind, *_ in parts]
+    kinds = [part[0] for part in parts]
     if "turn" not in kinds:
         return parts
     has_object = "object" in kinds
     answered = False
-    for index, part in enumerate(parts):
-        if answered and part[0] == "turn":
+    for index, kind in enumerate(kinds):
+        if answered and kind == "turn":
             return parts[:index]
-        if part[0] == "object" or not (answered or has_object):
-            answered = text_of(reply, [part], marks) != ""
+        answered = answered or (kind == "object" if has_object else text_of(reply, [parts[index]], marks) != "")
     return parts
 
 
@@ -112,7 +111,7 @@ class _Scan:
         """All parts after the last mark that ended reasoning begun before the reply did."""
         reply = self._reply
         if opened := self._marks.leading(reply):
-            self._block(opened)
+            self._pos = self._marks.block_end(opened, reply)
         while True:
             brace = reply.find("{", self._pos)
             begin = _BEGIN.search(reply, brace) if brace >= 0 else None
@@ -136,7 +135,7 @@ class _Scan:
 
     def _gap(self, end: int) -> None:
         for found in self._marks.find(self._reply, self._pos, end):
-            if found.start >= self._pos and self._marks.counts(found, self._reply, self._pos):
+            if found.start >= self._pos and self._marks.is_mark(found, self._reply, self._pos):
                 self._mark(found)
 
     def _mark(self, found: Found) -> None:
@@ -148,13 +147,10 @@ class _Scan:
         if found.mark.kind == "turn":
             self._put("turn", found.start, self._marks.token_end(self._reply, found.start))
         elif found.mark.kind == "open":
-            self._block(found)
+            self._pos = self._marks.block_end(found, self._reply)
         else:
             self._parts.clear()
-            self._put("block", 0, found.end)
-
-    def _block(self, opened: Found) -> None:
-        self._put("block", opened.start, self._marks.block_end(opened, self._reply))
+            self._pos = found.end
 
     def _object(self, start: int) -> None:
         if self._cuts < _MAX_CUTS:
@@ -171,7 +167,7 @@ class _Scan:
         structure = self._marks.structure
         for token in structure.pattern.finditer(self._reply, start):
             if token.lastindex:
-                if self._marks.counts(structure.found(token), self._reply, start):
+                if self._marks.is_mark(structure.located(token), self._reply, start):
                     self._cuts += 1
                     return token.start()
             elif token[0] == '"':

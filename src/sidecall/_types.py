@@ -2,13 +2,13 @@
 
 from typing import TypeGuard, TypeVar
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 
 # Messages reach logs: they show no more than this of what may be of any length.
 SHOWN = 64
 
 
-def is_a(value: object, kind: type[_T]) -> TypeGuard[_T]:
+def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
     """Whether the value is of a type, or of a subclass."""
     return issubclass(type(value), kind)
 

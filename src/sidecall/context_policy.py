@@ -179,14 +179,15 @@ def assemble_context(
     issues: list[Issue] = []
     for each in fragments:
         fragment, text = _accepted(each, ids)
-        issue = _text_issue(fragment, text)
+        issue, size = _text_issue(fragment, text), 0
         if issue is None:
             size = _measured(text, measure)
             issue = _size_issue(fragment, size)
-            context.messages.append({"role": fragment.role, "content": text})
-            context.sizes[fragment.id] = size
         if issue is not None:
             issues.append(issue)
+            continue
+        context.messages.append({"role": fragment.role, "content": text})
+        context.sizes[fragment.id] = size
     if issues:
         raise ValidationError(issues)
     _check_total(sum(context.sizes.values()), budget, exceeded)
@@ -236,10 +237,10 @@ def _check_fields(fragment: object) -> ContextFragment:
         value = fields[name]
         if not holds(value):
             found = repr(value[:SHOWN])[:SHOWN] if name == "id" and type(value) is str else _shown(value)
-            where = "" if fragment_id is None else f"fragment {fragment_id}: "
+            where = "" if fragment_id is None else f"fragment {fragment_id[:SHOWN]}: "
             message = f"{where}{name} must be {rule}; it is {found}"
             raise ContextPolicyError("CONTEXT_FRAGMENT", message, fragment_id, name)
-        fragment_id = fields["id"]
+        fragment_id = fields["id"]  # the first field, so from here on it is in order
     return ContextFragment(**fields)
 
 
@@ -299,18 +300,18 @@ def _size_issue(fragment: ContextFragment, size: int) -> Issue | None:
     return {**_issue("CONTEXT_BUDGET", fragment, what), "size": size, "limit": limit}
 
 
-def _budget(max_input_chars: object) -> int:
-    """The budget as an int. Without one, a sum that JSON cannot carry is still over it."""
+def _budget(max_input_chars: object) -> int | None:
+    """The budget, or `None` for none."""
     if type(max_input_chars) is float and max_input_chars == math.inf:
-        return _MAX_SIZE
+        return None
     if _is_size(max_input_chars):
         return max_input_chars
     found = _shown(max_input_chars)
     raise TypeError(f"max_input_chars must be an int from 0 to {_MAX_SIZE}, or math.inf; it is {found}")
 
 
-def _check_total(total: int, budget: int, exceeded: Callable[[int], BaseException | None] | None) -> None:
-    if total <= budget:
+def _check_total(total: int, budget: int | None, exceeded: Callable[[int], BaseException | None] | None) -> None:
+    if budget is None or total <= budget:
         return
     error = None if exceeded is None else exceeded(budget)
     if error is None:
@@ -339,7 +340,7 @@ def _issue(code: str, fragment: ContextFragment, what: str) -> Issue:
 
 
 def _where(fragment: ContextFragment) -> str:
-    return f"fragment {fragment.id} of source {repr(fragment.source_id[:SHOWN])[:SHOWN]}"
+    return f"fragment {fragment.id[:SHOWN]} of source {repr(fragment.source_id[:SHOWN])[:SHOWN]}"
 
 
 def _shown(value: object) -> str:

@@ -38,7 +38,7 @@ class ValidationError(ValueError):
     code: str
 
     def __init__(self, issues: Iterable[Issue]) -> None:
-        self.issues = tuple(_issue(each) for each in issues)
+        self.issues = tuple(_checked(each) for each in issues)
         if not self.issues:
             raise TypeError("issues must not be empty")
         self.code = self.issues[0]["code"]
@@ -77,7 +77,7 @@ class ContextPolicyError(Exception):
         return self.message
 
 
-def _issue(value: object) -> Issue:
+def _checked(value: object) -> Issue:
     if isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in ("code", "message")):
         return cast(Issue, dict(value))
     raise TypeError(f"an issue must be a dict with a code and a message, both str, not {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""What comes out of a side call: the one JSON object in a reply, or an honest `None`."""
+"""What comes out of a side call: the one JSON object in a reply, or `None`."""
 
 import re
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _MESSAGES = {
 }
 
 # JSON that is no object, or not yet one, behind an opening fence or bare: users would see debris.
-_JSON_START = re.compile(rf"(?:[`~]{{3,}}[^\n{{\[]*)?[{BLANKS}]*[{{\[]")
+_JSON_START = re.compile(rf"(?:[`~]{{3,}}(?:[\w+-]*(?=[{{\[])|[^\n]*\n))?[{BLANKS}]*[{{\[]")
 
 # A lone surrogate is no UTF-8, and breaks the database or the response later. A control character is a slip in
 # escaping: "\frac" is valid JSON for a form feed and "rac".
@@ -93,7 +93,7 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
     Traceback (most recent call last):
     sidecall.errors.ValidationError: the reply's JSON is cut off, broken or no object
     """
-    reply = _plain(raw)
+    reply = _text_or_none(raw)
     if reply is None:
         raise _refusal("OUTPUT_MISSING", f"the reply is {a_type(raw)}, and not a str")
     parts = answer(reply)
@@ -132,7 +132,7 @@ def answer_text(raw: str | None) -> str:
     >>> answer_text("<think>Must I refuse?</think>\\nI can't name this chat.<|im_end|>")
     "I can't name this chat."
     """
-    reply = _plain(raw) or ""
+    reply = _text_or_none(raw) or ""
     return text_of(reply, answer(reply))
 
 
@@ -197,7 +197,7 @@ def clean_string(value: object) -> str | None:
     >>> parse_structured('{"summary": "Basil needs sun."}', pick_summary)
     'Basil needs sun.'
     """
-    text = _plain(value)
+    text = _text_or_none(value)
     if text is None or _CORRUPT.search(text):
         return None
     text = text.strip(BLANKS)
@@ -221,7 +221,7 @@ def clean_strings(value: object) -> list[str] | None:
     return [text for entry in list.__iter__(value) if (text := clean_string(entry)) is not None] or None
 
 
-def _plain(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     # Of a subclass the text itself, which nothing that it overrides can change.
     return str.__str__(value) if is_a(value, str) else None
 

@@ -1119,10 +1119,23 @@ def test_without_a_budget_no_sum_is_too_large() -> None:
     assert assemble_context(pair, measure=lambda _: MAX_SIZE).sizes == {"a": MAX_SIZE, "b": MAX_SIZE}
 
 
-def test_a_long_id_is_cut_in_a_message_and_whole_in_the_attribute() -> None:
+@pytest.mark.parametrize("changes", [{"value": 7}, {"source_id": ""}], ids=["value", "source_id"])
+def test_a_long_id_is_cut_in_a_message_and_whole_in_the_attribute(changes: dict[str, Any]) -> None:
     """Messages reach logs."""
-    given = ContextFragment(**{**DEFAULTS, "id": "a" * 1_000, "value": 7})
+    given = ContextFragment(**{**DEFAULTS, "id": "a" * 1_000, **changes})
     with pytest.raises(ContextPolicyError) as refused:
         validate_context_fragment(given)
     assert len(str(refused.value)) < 300
     assert refused.value.fragment_id == "a" * 1_000
+
+
+def test_the_name_of_a_type_is_cut_in_a_message() -> None:
+    """A type may have any name."""
+    given = ContextFragment(**{**DEFAULTS, "value": type("A" * 1_000, (), {})()})
+    with pytest.raises(ContextPolicyError, match=rf"it is an A{{{64}}}$"):
+        validate_context_fragment(given)
+
+
+def test_the_repr_of_a_fragment_goes_without_its_value() -> None:
+    """A repr may reach a log."""
+    assert "secret" not in repr(ContextFragment(**{**DEFAULTS, "value": "secret"}))

@@ -162,6 +162,8 @@ FLOODS = {
     "tokens": "<|a|>",
     "lines": "\n",
     "words": "assistantfinal",
+    "backticks": "`",
+    "tildes": "~",
 }
 STARTS = ["", '{"', '{"title": "x', '{"title": "A"}', "x", "<details ", "analysisA"]
 
@@ -203,7 +205,7 @@ def test_marks_in_nested_keys_make_no_level_be_read_again(
     # The decoder reads all levels, and the mark in the first key makes the rest be read again, and so on.
     reply = ('{"</think>":' * 700 + core + "}" * 700 * closed) * 50 + '{"title": "A"}'
     assert parse_structured(reply, pick_title) == "A"
-    assert whole < 120  # of 35,000 levels
+    assert whole < 70  # of 35,000 levels
 
 
 def test_the_short_way_and_the_scan_agree() -> None:

@@ -185,7 +185,10 @@ def test_a_reply_gives_its_one_object(raw: str | None, expected: str | None) -> 
         pytest.param("Use <s> here", "OUTPUT_MISSING", "Use <s> here", id="the same in the middle of one"),
         pytest.param("f <| x |> g", "OUTPUT_MISSING", "f <| x |> g", id="operators that look like a token"),
         pytest.param(f"Basil<|{'x' * 40}|>.", "OUTPUT_MISSING", "Basil.", id="a long token"),
-        pytest.param('```json["a"]```', "OUTPUT_MALFORMED", None, id="an array in a fence on one line"),
+        *(
+            pytest.param(f'```{word}["a"]```', "OUTPUT_MALFORMED", None, id=f"an array in a {word!r} fence on one line")
+            for word in ("", " ", "json", "JSON ", "jsonc ")
+        ),
         pytest.param("```Use [x] here```", "OUTPUT_MISSING", "```Use [x] here```", id="a fence on one line"),
         pytest.param('So {"ti\\', "OUTPUT_MALFORMED", None, id="cut in an escape of a key"),
         pytest.param("<s>Tool\nbelt", "OUTPUT_MISSING", "Tool\nbelt", id="a line that is a role name"),
@@ -223,6 +226,24 @@ def test_a_mistake_of_the_caller_is_named() -> None:
     assert str(refusal(b"{}")) == "the reply is a bytes, and not a str"
     assert str(refusal(None)) == "the reply is a NoneType, and not a str"
     assert str(refusal("{}", pick={})).endswith("; it raised a TypeError")  # type: ignore[arg-type]  # at run time
+
+
+class Nameless(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]  # a class may do so
+        raise RuntimeError
+
+
+class FalsyError(Exception, metaclass=Nameless):
+    def __bool__(self) -> bool:
+        raise RuntimeError
+
+
+def test_an_error_that_fails_who_looks_at_it_is_a_rejection() -> None:
+    def pick(value: dict[str, Any]) -> str:
+        raise FalsyError
+
+    assert str(refusal("{}", pick)).endswith("; it raised a FalsyError")
 
 
 def test_no_message_holds_text_of_the_reply() -> None:

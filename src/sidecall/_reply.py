@@ -26,7 +26,7 @@ _BEGIN = re.compile(rf"\{{{_BLANK}(?:\}}|\Z|{_JSON_KEY}|{_OTHER_KEY})", re.DOTAL
 # Where a mark in a string ends a broken object, the decoder has read beyond it, up to the end of the reply, and that
 # text is read again. Marks in the keys of nested objects ask for it at every level, so after this many, more than any
 # real reply has, an object is read as far as its end is known without the decoder: one that holds a mark is broken.
-_MAX_CUTS = 64
+_MAX_CUTS = 16
 
 
 class _Document(str):

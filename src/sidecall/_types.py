@@ -8,6 +8,10 @@ T = TypeVar("T")
 SHOWN = 64
 
 
+# type(value).__name__, but for what a metaclass makes of it.
+_name_of = type.__dict__["__name__"].__get__
+
+
 def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
     """Whether the value is of a type, or of a subclass."""
     return issubclass(type(value), kind)
@@ -15,5 +19,5 @@ def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
 
 def a_type(value: object) -> str:
     """A value's type, as a message names it."""
-    name = type(value).__name__[:SHOWN]
+    name: str = _name_of(type(value))[:SHOWN]
     return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

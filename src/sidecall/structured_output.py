@@ -39,7 +39,9 @@ _MESSAGES = {
 }
 
 # JSON that is no object, or not yet one, behind an opening fence or bare: users would see debris.
-_JSON_START = re.compile(rf"(?:[`~]{{3,}}(?:[\w+-]*(?=[{{\[])|[^\n]*\n))?[{BLANKS}]*[{{\[]")
+_JSON_START = re.compile(
+    rf"(?:[`~]{{3,}}+(?:(?:json\w*+)?[^\S\n]*+(?=[{{\[])|[^\n]*+\n))?[{BLANKS}]*+[{{\[]", re.IGNORECASE
+)
 
 # A lone surrogate is no UTF-8, and breaks the database or the response later. A control character is a slip in
 # escaping: "\frac" is valid JSON for a form feed and "rac".
@@ -115,7 +117,7 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
     if accepted:
         return accepted[0]
     code = _code_without_value(reply, parts)
-    raised = f"{_MESSAGES[code]}; it raised {a_type(cause)}" if cause else None
+    raised = f"{_MESSAGES[code]}; it raised {a_type(cause)}" if cause is not None else None
     raise _refusal(code, raised) from cause
 
 

@@ -184,6 +184,7 @@ def test_the_reasoning_of_known_models_is_no_answer(opening: str, closing: str) 
         pytest.param(f"> <think> {ANSWER}", "Answer", id="a mark behind another character"),
         pytest.param(f"So{' ' * 300}<think> {ANSWER}", "Answer", id="a mark far behind another character"),
         pytest.param(f"So\n{' ' * 200}<think> {ANSWER}", None, id="a mark far behind the line's beginning"),
+        pytest.param(f"{' ' * 300}<think> {ANSWER}", "Answer", id="a mark farther into its line than is read"),
         pytest.param(f"So. </s><think> {ANSWER}", None, id="a mark that begins a turn"),
         pytest.param(f"analysisŁódź {ANSWER}", None, id="another capital letter"),
         pytest.param(f'{DRAFT}</think {{"x": 1}}>{ANSWER}', "Answer", id="a tag with an object in it"),

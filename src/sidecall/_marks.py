@@ -41,7 +41,8 @@ TURNS = (
     *("<turn|>", "<|turn>"),  # Gemma 4
 )
 
-# For plain text alone: what else may begin a reply, the tokens that begin a header, and the words of one.
+# No marks, but what may stand before one on its line, and goes from plain text: what else begins a reply, the tokens
+# that begin a header, and the words of one.
 _BEGINNINGS = ("<s>", "<bos>")
 _HEADERS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "<|turn>", "<|start|>", "<|constrain|>")
 _HEADER_WORDS = ("assistant", "developer", "json", "model", "system", "tool", "user")

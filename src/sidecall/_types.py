@@ -8,16 +8,25 @@ T = TypeVar("T")
 SHOWN = 64
 
 
-# type(value).__name__, but for what a metaclass makes of it.
-_name_of = type.__dict__["__name__"].__get__
-
-
 def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
     """Whether the value is of a type, or of a subclass."""
     return issubclass(type(value), kind)
 
 
+def type_name(value: object) -> str:
+    """A value's type with its module, as a message names it; a type of builtins stands alone.
+
+    >>> import datetime
+    >>> type_name(datetime.date.min), type_name([])
+    ('datetime.date', 'list')
+    """
+    # The repr that `type` itself writes: a metaclass can change a class's `__name__`, `__module__` and repr, but not
+    # this. A class can be given a `__module__` that is not UTF-8, and a message must be.
+    name = type.__repr__(type(value)).removeprefix("<class '").removesuffix("'>")
+    return name.encode(errors="replace").decode()[-SHOWN:]  # its end, where the class's own name stands
+
+
 def a_type(value: object) -> str:
-    """A value's type, as a message names it."""
-    name: str = _name_of(type(value))[:SHOWN]
+    """A value's type without its module, behind an article."""
+    name = type_name(value).rpartition(".")[2]
     return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

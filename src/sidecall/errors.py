@@ -1,23 +1,34 @@
 """What sidecall raises: a refusal of data, and a breach of policy. They are split by who must act."""
 
 from collections.abc import Iterable, Mapping
-from typing import NotRequired, TypedDict, cast
+from typing import Literal, NotRequired, TypedDict, cast
+
+from ._types import type_name
+
+_Context = Literal["CONTEXT_BUDGET", "CONTEXT_TEXT", "CONTEXT_TOKEN"]
+_Output = Literal["OUTPUT_MISSING", "OUTPUT_MALFORMED", "OUTPUT_REJECTED", "OUTPUT_AMBIGUOUS"]
+_Policy = Literal["CONTEXT_FRAGMENT", "CONTEXT_TRUST", "CONTEXT_VALUE"]
+
+# A Literal and not a str, so that a type checker finds a slip where a code is compared, matched or counted.
+Code = Literal[_Context, _Output, _Policy]
 
 
 class Issue(TypedDict):
     """One reason for a refusal, ready for JSON as it stands.
 
-    `size` and `limit` are in the unit that was measured: characters unless the caller measured another.
+    `size`, `limit` and `sizes` are in the unit that was measured: characters unless the caller measured another.
+    `sizes` has the size of each fragment by its id, where all of them together are over the budget.
 
     >>> issue: Issue = {"code": "CONTEXT_BUDGET", "message": "12 is over 10", "size": 12, "limit": 10}
     """
 
-    code: str
+    code: Code
     message: str
     fragment_id: NotRequired[str]
     source_id: NotRequired[str]
     size: NotRequired[int]
     limit: NotRequired[int]
+    sizes: NotRequired[dict[str, int]]
 
 
 class ValidationError(ValueError):
@@ -27,7 +38,7 @@ class ValidationError(ValueError):
         issues: at least one `Issue`. Each is copied.
 
     Raises:
-        TypeError: `issues` is empty, or holds anything that is no dict with a `code` and a `message`.
+        TypeError: `issues` is empty, or holds anything but dicts with a `code` and a `message`.
 
     >>> error = ValidationError([{"code": "CONTEXT_BUDGET", "message": "12 is over 10"}])
     >>> error.code, str(error)
@@ -35,7 +46,7 @@ class ValidationError(ValueError):
     """
 
     issues: tuple[Issue, ...]
-    code: str
+    code: Code
 
     def __init__(self, issues: Iterable[Issue]) -> None:
         self.issues = tuple(_checked(each) for each in issues)
@@ -52,7 +63,7 @@ class ValidationError(ValueError):
 class ContextPolicyError(Exception):
     """The calling code broke the context policy: a bug or a breach of trust, never to be shown to an end user.
 
-    It is no `ValueError` on purpose. An `except ValueError` around a JSON parse would swallow it, and a web
+    It is not a `ValueError`, on purpose. An `except ValueError` around a JSON parse would swallow it, and a web
     framework that answers a validator's `ValueError` with a 422 would show it.
 
     Args:
@@ -61,12 +72,12 @@ class ContextPolicyError(Exception):
         fragment_id: the fragment's id, where it has a valid one.
         field: the field of the fragment that broke the rule.
 
-    >>> error = ContextPolicyError("CONTEXT_TRUST", "no tool text in the system role", "doc", "trust")
+    >>> error = ContextPolicyError("CONTEXT_TRUST", "tool text in the system role", "doc", "trust")
     >>> error.code, error.fragment_id, error.field
     ('CONTEXT_TRUST', 'doc', 'trust')
     """
 
-    def __init__(self, code: str, message: str, fragment_id: str | None = None, field: str | None = None) -> None:
+    def __init__(self, code: Code, message: str, fragment_id: str | None = None, field: str | None = None) -> None:
         self.code = code
         self.message = message
         self.fragment_id = fragment_id
@@ -80,4 +91,4 @@ class ContextPolicyError(Exception):
 def _checked(value: object) -> Issue:
     if isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in ("code", "message")):
         return cast(Issue, dict(value))
-    raise TypeError(f"an issue must be a dict with a code and a message, both str, not {type(value).__name__}")
+    raise TypeError(f"an issue must be a dict with a code and a message, both str; it is of type {type_name(value)}")

@@ -3,16 +3,19 @@
 An `# type: ignore` here marks a mistake that mypy must find: under `--strict`, one that it does not find is an error.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, assert_type
+from typing import Any, NamedTuple, assert_never, assert_type
 
 from sidecall import (
     QUERIES_SCHEMA,
+    SPECIAL_TOKENS,
     SUGGESTIONS_SCHEMA,
     TITLE_SCHEMA,
     AssembledContext,
+    Code,
     ContextFragment,
     ContextPolicyError,
     Issue,
@@ -177,6 +180,10 @@ def what_goes_in(text: str, trust: Trust, rows: list[dict[str, int]], label: str
     assert_type(validate_context_fragment(ok[0], {"x"}, check_budget=False, measure=utf8_bytes), str)
     validate_context_fragment(ok[0], ["x"])  # type: ignore[arg-type]  # a list is no set
     validate_context_fragment(ok[0], measure=str.upper)  # type: ignore[arg-type]  # no size
+    assert_type(SPECIAL_TOKENS, tuple[str, ...])
+    validate_context_fragment(ok[0], special_tokens=SPECIAL_TOKENS)
+    validate_context_fragment(ok[0], special_tokens={**dict.fromkeys(SPECIAL_TOKENS), "<|mine|>": None})
+    validate_context_fragment(ok[0], special_tokens=[7])  # type: ignore[list-item]  # not a str
     validate_context_budget(9, 10, lambda limit: TimeoutError(limit))
 
 
@@ -221,18 +228,37 @@ def what_is_refused(fragments: list[ContextFragment], lifetime: Lifetime) -> dic
         assemble_context([each for each in fragments if each.lifetime == lifetime])
     except ValidationError as error:
         assert_type(error.issues, tuple[Issue, ...])
-        assert_type(error.code, str)
+        assert_type(error.code, Code)
         assert_type(error.issues[0].get("size"), int | None)
+        assert_type(error.issues[0].get("sizes"), dict[str, int] | None)
         return {"code": error.code, "errors": error.issues, "text": error.issues[0]["message"]}
     except ContextPolicyError as error:
         assert_type(error.field, str | None)
         assert_type(error.fragment_id, str | None)
         raise
-    raise ValidationError([{"code": "MY_CODE", "message": "mine"}])
+    raise ValidationError([{"code": "CONTEXT_BUDGET", "message": "mine"}])
+
+
+def who_is_at_fault(error: ValidationError | ContextPolicyError, seen: Counter[Code]) -> str:
+    """A slip in a code is found where it is compared, counted or matched."""
+    seen[error.code] += 1
+    seen["OUTPUT_MISING"] += 1  # type: ignore[index]  # a slip
+    assert_type(error.code == "OUTPUT_MISING", bool)  # type: ignore[comparison-overlap]  # a slip
+    match error.code:
+        case "OUTPUT_MISSING" | "OUTPUT_MALFORMED" | "OUTPUT_REJECTED" | "OUTPUT_AMBIGUOUS":
+            return "the model"
+        case "CONTEXT_BUDGET" | "CONTEXT_TEXT" | "CONTEXT_TOKEN":
+            return "the data"
+        case "CONTEXT_FRAGMENT" | "CONTEXT_TRUST" | "CONTEXT_VALUES":
+            return "the code"
+        case other:
+            assert_never(other)  # type: ignore[arg-type]  # CONTEXT_VALUE is left: above, it has a slip
 
 
 def what_is_no_issue() -> None:
     """A mistaken issue is caught before it runs."""
-    ValidationError([{"code": "MY_CODE"}])  # type: ignore[typeddict-item]  # no message
-    ValidationError([{"code": "MY_CODE", "message": "mine", "limit": "9"}])  # type: ignore[typeddict-item]  # no int
-    ContextPolicyError("MY_CODE")  # type: ignore[call-arg]  # no message
+    ValidationError([{"code": "CONTEXT_TEXT"}])  # type: ignore[typeddict-item]  # no message
+    ValidationError([{"code": "CONTEXT_TEXT", "message": "mine", "limit": "9"}])  # type: ignore[typeddict-item]  # no int
+    ValidationError([{"code": "MY_CODE", "message": "mine"}])  # type: ignore[typeddict-item]  # not a code
+    ContextPolicyError("CONTEXT_TRUST")  # type: ignore[call-arg]  # no message
+    ContextPolicyError("MY_CODE", "mine")  # type: ignore[arg-type]  # not a code

@@ -1,6 +1,7 @@
 """Guards both ends of an LLM app's side calls: checked context in, one JSON object or `None` out."""
 
 from .context_policy import (
+    SPECIAL_TOKENS,
     AssembledContext,
     ContextFragment,
     Lifetime,
@@ -11,7 +12,7 @@ from .context_policy import (
     validate_context_budget,
     validate_context_fragment,
 )
-from .errors import ContextPolicyError, Issue, ValidationError
+from .errors import Code, ContextPolicyError, Issue, ValidationError
 from .structured_output import (
     QUERIES_SCHEMA,
     SUGGESTIONS_SCHEMA,
@@ -28,9 +29,11 @@ from .structured_output import (
 
 __all__ = [
     "QUERIES_SCHEMA",
+    "SPECIAL_TOKENS",
     "SUGGESTIONS_SCHEMA",
     "TITLE_SCHEMA",
     "AssembledContext",
+    "Code",
     "ContextFragment",
     "ContextPolicyError",
     "Issue",

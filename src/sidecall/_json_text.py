@@ -1,116 +1,124 @@
-"""The JSON text of a value that is JSON as it stands, and where a value is none."""
+"""The JSON text of a value that is JSON as it stands, or the place in it that is not."""
 
 import json
 import math
 import re
 from contextlib import suppress
-from itertools import chain
+from itertools import islice
 from typing import Any
 
-from ._types import SHOWN, a_type, is_a
+from ._types import SHOWN, is_a, type_name
 
 # Far above real data, and far below where the JSON readers of Python 3.11 to 3.13 give up (near 1,000).
 _MAX_DEPTH = 128
+# Far above what any model reads. A part may stand in many places, as anchors in YAML make it: each place counts, as
+# ten lines of such a file can stand for billions of values.
+_MAX_VALUES = 1_000_000
 _SHORT_KEY = re.compile(rf"[a-zA-Z0-9_-]{{1,{SHOWN}}}")
+_LEAVES = frozenset({str, bool, type(None), int, float})
+_CONTAINERS = frozenset({dict, list, tuple})
 
 # No spaces, and no escapes for non-ASCII characters: what is measured is what is sent. What reaches it has no
-# cycle, as `_is_exact` or `_plain` came to its end.
+# cycle, as `_check_exact` or `_Copy` came to its end.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False)
 
 
 class NotJSONError(Exception):
-    """Where a value is no JSON, and why; the cause is what the value itself raised."""
+    """Where a value is not JSON, and why; the cause is what the value itself raised."""
 
 
 def json_text(value: dict[object, object]) -> str:
     """Compact JSON text in the order of the keys, or a `NotJSONError`."""
-    # A number that cannot be written, or a class that has no hash: `_plain` finds out which, and where.
+    # A TypeError: not of exact types, or a class without a hash. A ValueError: a number that cannot be written. The
+    # copy makes plain what can be, and finds the place of what cannot, but it takes longer than the encoding.
     with suppress(TypeError, ValueError):
-        if _is_exact(value):
-            return _ENCODER.encode(value)
-    return _ENCODER.encode(_plain(value, "$", ()))
+        _check_exact(value, 1, _MAX_VALUES)
+        return _ENCODER.encode(value)
+    return _ENCODER.encode(_Copy().plain(value, "$"))
 
 
-_SEQUENCES = frozenset({list, tuple})
-_CONTAINERS = _SEQUENCES | {dict}
-_EXACT = _CONTAINERS | {str, bool, type(None), int, float}
+def _check_exact(value: Any, depth: int, left: int) -> int:
+    """How many values are left to allow, after those in a container of exact JSON types, in which nothing can lie."""
+    if type(value) not in _CONTAINERS or depth > _MAX_DEPTH:
+        raise TypeError
+    left = _count(left, len(value))
+    if type(value) is dict:
+        if not set(map(type, value)) <= {str}:
+            raise TypeError
+        value = value.values()
+    for item in value:
+        if type(item) not in _LEAVES:
+            left = _check_exact(item, depth + 1, left)
+    return left
 
 
-def _is_exact(value: object) -> bool:
-    """Whether all in it is of exact JSON types, at most `_MAX_DEPTH` deep: nothing can lie or go on for ever.
-
-    Level by level, as sets and chains of a whole level are made in C: a walk would cost more than encoding.
-    """
-    inside: list[Any] = [value]
-    for _ in range(_MAX_DEPTH + 1):
-        kinds = set(map(type, inside))
-        if not kinds <= _EXACT:
-            return False
-        if kinds.isdisjoint(_CONTAINERS):
-            return True
-        deeper: list[Any] = []
-        # By id, so each once: lists that share their parts would double the work with every level.
-        if dict in kinds:
-            dicts = {id(each): each for each in inside if type(each) is dict}.values()
-            if not set(map(type, chain.from_iterable(dicts))) <= {str}:
-                return False
-            deeper.extend(chain.from_iterable(map(dict.values, dicts)))
-        if not kinds.isdisjoint(_SEQUENCES):
-            lists = {id(each): each for each in inside if type(each) in _SEQUENCES}.values()
-            deeper.extend(chain.from_iterable(lists))
-        inside = deeper
-    return False
+def _count(left: int, more: int) -> int:
+    if more > left:
+        raise NotJSONError(f"$ holds more than {_MAX_VALUES:,} values, a shared part counted wherever it stands")
+    return left - more
 
 
-def _plain(value: Any, path: str, outer: tuple[int, ...]) -> object:
-    """A copy in exact types, so what is checked is what is encoded. `outer`: the ids of what is around."""
-    if value is None or type(value) is bool:
-        return value
-    if is_a(value, str):
-        return str.__str__(value)
-    if is_a(value, int) or is_a(value, float):
-        return _plain_number(value, path)
-    if not issubclass(type(value), (dict, list, tuple)):
-        raise NotJSONError(f"{path} is {a_type(value)}")
-    if id(value) in outer:
-        raise NotJSONError(f"{path} is {a_type(value)} inside itself")
-    if len(outer) == _MAX_DEPTH:
-        raise NotJSONError(f"{path} is {a_type(value)} more than {_MAX_DEPTH} deep")
-    outer = (*outer, id(value))
-    if is_a(value, dict):
-        return _plain_dict(value, path, outer)
-    items = list.__iter__(value) if is_a(value, list) else tuple.__iter__(value)
-    return [_plain(item, f"{path}[{index}]", outer) for index, item in enumerate(items)]
+class _Copy:
+    """A copy of a value in exact types, so that what is checked is what is encoded."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_VALUES
+        self._around: list[int] = []  # the ids of the containers around what is being copied
+
+    def plain(self, value: Any, path: str) -> object:
+        """The value in exact types, or a `NotJSONError` with the path."""
+        if value is None or type(value) is bool:
+            return value
+        if is_a(value, str):
+            return str.__str__(value)
+        if is_a(value, int) or is_a(value, float):
+            return _plain_number(value, path)
+        if not issubclass(type(value), (dict, list, tuple)):
+            raise NotJSONError(f"{path} is of type {type_name(value)}")
+        if id(value) in self._around:
+            raise NotJSONError(f"{path} is of type {type_name(value)} and inside itself")
+        if len(self._around) == _MAX_DEPTH:
+            raise NotJSONError(f"{path} is of type {type_name(value)} and more than {_MAX_DEPTH} deep")
+        self._around.append(id(value))
+        plain = self._plain_dict(value, path) if is_a(value, dict) else self._plain_list(value, path)
+        self._around.pop()
+        return plain
+
+    def _plain_list(self, value: Any, path: str) -> list[object]:
+        kind = list if is_a(value, list) else tuple
+        self._left = _count(self._left, kind.__len__(value))
+        return [self.plain(item, f"{path}[{index}]") for index, item in enumerate(kind.__iter__(value))]
+
+    def _plain_dict(self, value: dict[object, object], path: str) -> dict[str, object]:
+        try:
+            # Its own items(), where an OrderedDict keeps its order; once, as it may not answer the same again; unpacked
+            # here, as they may not be pairs; and no more than are allowed, as they may not end.
+            pairs = [(key, item) for key, item in islice(value.items(), self._left + 1)]
+        except Exception as error:
+            raise NotJSONError(f"{path} is of type {type_name(value)}, and its items cannot be read") from error
+        self._left = _count(self._left, len(pairs))
+        plain: dict[str, object] = {}
+        for position, (key, item) in enumerate(pairs):
+            if not is_a(key, str):
+                raise NotJSONError(f"{path} has a key of type {type_name(key)}")
+            name = str.__str__(key)
+            # A key that is not a short name may be content.
+            inner = f"{path}.{name}" if _SHORT_KEY.fullmatch(name) else f"{path}[key {position}]"
+            if name in plain:
+                raise NotJSONError(f"{inner} is a key for the second time")
+            plain[name] = self.plain(item, inner)
+        return plain
 
 
 def _plain_number(value: Any, path: str) -> int | float:
     if is_a(value, float):
         number = float.__float__(value)
         if not math.isfinite(number):
-            raise NotJSONError(f"{path} is {a_type(value)} that is not finite")
+            raise NotJSONError(f"{path} is of type {type_name(value)} and not finite")
         return number
     integer = int.__int__(value)
     try:
         repr(integer)  # raises over 4,300 digits, or what `sys.set_int_max_str_digits` says
     except ValueError:
-        raise NotJSONError(f"{path} is {a_type(value)} of too many digits") from None
+        raise NotJSONError(f"{path} is of type {type_name(value)} with too many digits") from None
     return integer
-
-
-def _plain_dict(value: dict[object, object], path: str, outer: tuple[int, ...]) -> dict[str, object]:
-    try:
-        # Its own items(), where an OrderedDict keeps its order; once, as it may not answer the same again.
-        pairs = [(key, item) for key, item in value.items()]  # noqa: C416 - unpacked, so that they are pairs
-    except Exception as error:
-        raise NotJSONError(f"{path} is {a_type(value)} whose items cannot be read") from error
-    plain: dict[str, object] = {}
-    for position, (key, item) in enumerate(pairs):
-        if not is_a(key, str):
-            raise NotJSONError(f"{path} has {a_type(key)} for a key")
-        name = str.__str__(key)
-        # A key that is no short name may be content.
-        inner = f"{path}.{name}" if _SHORT_KEY.fullmatch(name) else f"{path}[key {position}]"
-        if name in plain:
-            raise NotJSONError(f"{inner} is a key for the second time")
-        plain[name] = _plain(item, inner, outer)
-    return plain

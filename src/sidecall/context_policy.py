@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict, TypeGuard, final, get_args
 
 from ._json_text import NotJSONError, json_text
-from ._types import SHOWN, a_type, is_a
-from .errors import ContextPolicyError, Issue, ValidationError
+from ._marks import TURNS
+from ._types import SHOWN, is_a, type_name
+from .errors import Code, ContextPolicyError, Issue, ValidationError
 
 Trust = Literal["instruction", "server", "user", "tool"]
 Lifetime = Literal["configuration", "turn", "step"]
 Role = Literal["system", "user"]
+
+# The marks that end a reply, so that there is one table, less what HTML has: `<s>` strikes a text out.
+SPECIAL_TOKENS: tuple[str, ...] = tuple(mark for mark in TURNS if mark not in ("<s>", "</s>"))
 
 # The largest int that every JSON reader keeps exact (RFC 8259, section 6): limits cross languages as JSON.
 _MAX_SIZE = 2**53 - 1
@@ -20,8 +24,14 @@ _MAX_SIZE = 2**53 - 1
 # For fullmatch: `$` would let "doc\n" pass.
 _ID = re.compile(r"[a-z][a-zA-Z0-9:._-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSENDABLE = re.compile("[\0\ud800-\udfff]")
 
+# The longest of a field's fixed values, and somewhat more: enough to see a slip, too little to leak a text.
+_SHORT = 20
+
+_TRUSTED = ("instruction", "server")
 _MISSING = object()
+_Exceeded = Callable[[int], BaseException | None]
 
 
 @final
@@ -31,7 +41,8 @@ class ContextFragment:
 
     Args:
         id: a stable key in usage records and errors: ASCII, all of it `[a-z][a-zA-Z0-9:._-]*`.
-        source_id: where the text comes from; not empty.
+        source_id: where the text comes from; not empty, and without a lone surrogate, which `os.listdir` gives for an
+            odd file name and no response can carry.
         trust: who wrote the text. Set by server code, never from a request.
         lifetime: how long the text is of use.
         role: whose message the text becomes.
@@ -83,6 +94,7 @@ def validate_context_fragment(
     *,
     check_budget: bool = True,
     measure: Callable[[str], int] = len,
+    special_tokens: Iterable[str] = (),
 ) -> str:
     """Check one fragment, and give the exact text to send.
 
@@ -92,15 +104,20 @@ def validate_context_fragment(
             fields are in order, so that a fragment refused later cannot be retried.
         check_budget: whether to hold the text against `max_chars`.
         measure: gives the size of a text, in the unit of `max_chars`. What it raises passes through.
+        special_tokens: what user and tool text must not hold, in this very case: `SPECIAL_TOKENS`, or those of your
+            model's tokenizer. A server that reads them as tokens in a text reads a turn of the system in it.
 
     Returns:
         A plain `str`: of a dict, its compact JSON text, key order and non-ASCII characters kept.
 
     Raises:
         ContextPolicyError: `CONTEXT_FRAGMENT`, a field breaks its rule, or the id is spent; `CONTEXT_TRUST`,
-            user or tool text, or no `str`, in the system role; `CONTEXT_VALUE`, neither `str` nor JSON dict.
-        ValidationError: `CONTEXT_TEXT`, a lone surrogate, so no UTF-8; `CONTEXT_BUDGET`, over `max_chars`.
-        TypeError: `ids` is no `MutableSet`, or `measure` returned no int of 0 or more.
+            user or tool text, or anything but a `str`, in the system role; `CONTEXT_VALUE`, neither `str` nor JSON
+            dict.
+        ValidationError: `CONTEXT_TEXT`, a lone surrogate, which UTF-8 cannot hold, or U+0000, where servers in C cut
+            the prompt; `CONTEXT_TOKEN`, one of `special_tokens`; `CONTEXT_BUDGET`, over `max_chars`.
+        TypeError: an argument but the fragment is not as annotated, `special_tokens` is one `str` or holds an empty
+            one, or `measure` returned anything but an int of 0 or more.
 
     >>> rows = ContextFragment(
     ...     id="rows", source_id="db", trust="tool", lifetime="step", role="user", max_chars=9, value={"n": 1}
@@ -108,10 +125,13 @@ def validate_context_fragment(
     >>> validate_context_fragment(rows)
     '{"n":1}'
     """
-    checked, text = _accepted(fragment, _accumulator(ids))
-    issue = _text_issue(checked, text)
+    if type(check_budget) is not bool:
+        raise _wrong("check_budget", "a bool", check_budget)
+    ids, tokens = _judged(ids, measure, special_tokens)
+    checked, text = _accepted(fragment, ids)
+    issue = _text_issue(checked, text, tokens)
     if issue is None and check_budget:
-        issue = _size_issue(checked, _measured(text, measure))
+        _, issue = _sized(checked, text, measure)
     if issue is not None:
         raise ValidationError([issue])
     return text
@@ -132,15 +152,18 @@ def validate_context_budget(
 
     Raises:
         ValidationError: `CONTEXT_BUDGET`, with `size` and `limit`.
-        TypeError: a number is not as above (a bool never is), or `exceeded` returned something else.
+        TypeError: a number is not as above (a bool never is), `exceeded` cannot be called or is an exception already,
+            or it returned something else.
 
     >>> validate_context_budget(11, 10)
     Traceback (most recent call last):
     sidecall.errors.ValidationError: the context measures 11, over its max_input_chars of 10
     """
     if not _is_size(input_chars):
-        raise TypeError(f"input_chars must be an int from 0 to {_MAX_SIZE}; it is {_shown(input_chars)}")
-    _check_total(input_chars, _budget(max_input_chars), exceeded)
+        raise _wrong("input_chars", f"an int from 0 to {_MAX_SIZE}", input_chars)
+    budget = _budget(max_input_chars)
+    _check_exceeded(exceeded)
+    _check_total(input_chars, budget, exceeded, None)
 
 
 def assemble_context(
@@ -150,47 +173,49 @@ def assemble_context(
     ids: MutableSet[str] | None = None,
     exceeded: Callable[[int], BaseException | None] | None = None,
     measure: Callable[[str], int] = len,
+    special_tokens: Iterable[str] = (),
 ) -> AssembledContext:
     """Make one request of all fragments, or none.
 
     Args:
         fragments: any iterable, read once. Each becomes one message, in order.
         max_input_chars: the budget of their sum, as in `validate_context_budget`; so is `exceeded`.
-        ids: as in `validate_context_fragment`; so is `measure`, which is called once for each text.
+        ids: as in `validate_context_fragment`; so are `special_tokens`, and `measure`, which is called once for each
+            text.
 
     Raises:
         ContextPolicyError: at once, for the first fragment that breaks the policy.
-        ValidationError: one issue, `CONTEXT_TEXT` or `CONTEXT_BUDGET`, for each fragment refused; where there
-            is none, `CONTEXT_BUDGET` for the sum.
-        TypeError: as in both validators, or `fragments` is no iterable.
+        ValidationError: one issue, `CONTEXT_TEXT`, `CONTEXT_TOKEN` or `CONTEXT_BUDGET`, for each fragment refused;
+            where there is none, `CONTEXT_BUDGET` for the sum, with the `sizes` of all.
+        TypeError: as in both validators, or `fragments` is not an iterable. All arguments are judged before the first
+            fragment is read.
 
     >>> shared = {"source_id": "chat", "lifetime": "turn", "max_chars": 100}
     >>> assemble_context([
     ...     ContextFragment(id="rules", trust="instruction", role="system", value="Be brief.", **shared),
     ...     ContextFragment(id="question", trust="user", role="user", value="Why?", **shared),
-    ... ], 50).sizes
+    ... ], 50, special_tokens=SPECIAL_TOKENS).sizes
     {'rules': 9, 'question': 4}
     """
-    budget = _budget(max_input_chars)
-    ids = _accumulator(ids)
     if not isinstance(fragments, Iterable):
-        raise TypeError(f"fragments must be an iterable of ContextFragment; it is {a_type(fragments)}")
+        raise _wrong("fragments", "an iterable of ContextFragment", fragments)
+    budget = _budget(max_input_chars)
+    _check_exceeded(exceeded)
+    ids, tokens = _judged(ids, measure, special_tokens)
     context = AssembledContext([], {})
     issues: list[Issue] = []
     for each in fragments:
         fragment, text = _accepted(each, ids)
-        issue, size = _text_issue(fragment, text), 0
+        issue, size = _text_issue(fragment, text, tokens), 0
         if issue is None:
-            size = _measured(text, measure)
-            issue = _size_issue(fragment, size)
+            size, issue = _sized(fragment, text, measure)
         if issue is not None:
             issues.append(issue)
-            continue
         context.messages.append({"role": fragment.role, "content": text})
         context.sizes[fragment.id] = size
     if issues:
         raise ValidationError(issues)
-    _check_total(sum(context.sizes.values()), budget, exceeded)
+    _check_total(sum(context.sizes.values()), budget, exceeded, context.sizes)
     return context
 
 
@@ -206,41 +231,70 @@ def _is_size(value: object, least: int = 0) -> TypeGuard[int]:
     return type(value) is int and least <= value <= _MAX_SIZE
 
 
-def _one_of(alias: object) -> tuple[Callable[[object], bool], str]:
+def _quoted(text: str) -> str:
+    """A text as a message shows it: in ASCII quotes, without what UTF-8 cannot hold, cut."""
+    return repr(text[:SHOWN])[:SHOWN]
+
+
+def _shown(value: object) -> str:
+    """Any other value as a message shows it: no text, as it may be content."""
+    if value is _MISSING:
+        return "missing"
+    if type(value) is int:  # Python writes none of over 4,300 digits
+        return str(value) if abs(value) < 10**SHOWN else f"an int of over {SHOWN} digits"
+    return f"a str of length {len(value)}" if type(value) is str else f"of type {type_name(value)}"
+
+
+class _Rule(NamedTuple):
+    """What a field must be: whether a value is that, in words, and how another value is shown."""
+
+    holds: Callable[[object], bool]
+    words: str
+    shown: Callable[[object], str] = _shown
+
+
+def _one_of(alias: object) -> _Rule:
     names: tuple[str, ...] = get_args(alias)
-    return lambda value: type(value) is str and value in names, f"one of {', '.join(names)}"
+
+    def shown(value: object) -> str:
+        is_short = type(value) is str and value.isascii() and len(value) <= _SHORT
+        return repr(value) if is_short else _shown(value)
+
+    return _Rule(lambda value: type(value) is str and value in names, f"one of {', '.join(names)}", shown)
 
 
 # Types are exact: a bool is an int, and a subclass of str may lie about `==` and its length. The value's rules
 # are in `_text`, as they hold once the id is spent: here it need only be there.
-_FIELDS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "id": (
+_FIELDS: dict[str, _Rule] = {
+    "id": _Rule(
         lambda value: type(value) is str and bool(_ID.fullmatch(value)),
         f"a str, all of it {_ID.pattern}",
+        lambda value: _quoted(value) if type(value) is str else _shown(value),
     ),
-    "source_id": (lambda value: type(value) is str and value != "", "a str that is not empty"),
+    "source_id": _Rule(
+        lambda value: type(value) is str and value != "" and not _SURROGATE.search(value),
+        "a str that is not empty and has no lone surrogate",
+    ),
     "trust": _one_of(Trust),
     "lifetime": _one_of(Lifetime),
     "role": _one_of(Role),
-    "max_chars": (lambda value: _is_size(value, least=1), f"an int from 1 to {_MAX_SIZE}"),
-    "value": (lambda value: value is not _MISSING, "a str or a dict"),
+    "max_chars": _Rule(lambda value: _is_size(value, least=1), f"an int from 1 to {_MAX_SIZE}"),
+    "value": _Rule(lambda value: value is not _MISSING, "a str or a dict"),
 }
 
 
 def _check_fields(fragment: object) -> ContextFragment:
     """A copy, each field read once: nobody who holds the original can change what was checked."""
     if type(fragment) is not ContextFragment:
-        raise ContextPolicyError("CONTEXT_FRAGMENT", f"a fragment is a ContextFragment, not {a_type(fragment)}")
+        what = "a fragment must be a ContextFragment itself, not a subclass, nor a class of a second import"
+        raise ContextPolicyError("CONTEXT_FRAGMENT", f"{what}; it is of type {type_name(fragment)}")
     fields: dict[str, Any] = {name: getattr(fragment, name, _MISSING) for name in _FIELDS}
-    fragment_id = None
-    for name, (holds, rule) in _FIELDS.items():
-        value = fields[name]
-        if not holds(value):
-            found = repr(value[:SHOWN])[:SHOWN] if name == "id" and type(value) is str else _shown(value)
-            where = "" if fragment_id is None else f"fragment {fragment_id[:SHOWN]}: "
-            message = f"{where}{name} must be {rule}; it is {found}"
+    for name, rule in _FIELDS.items():
+        if not rule.holds(fields[name]):
+            fragment_id = fields["id"] if _FIELDS["id"].holds(fields["id"]) else None
+            where = f"fragment {fragment_id[:SHOWN]}: " if fragment_id else ""
+            message = f"{where}{name} must be {rule.words}; it is {rule.shown(fields[name])}"
             raise ContextPolicyError("CONTEXT_FRAGMENT", message, fragment_id, name)
-        fragment_id = fields["id"]  # the first field, so from here on it is in order
     return ContextFragment(**fields)
 
 
@@ -253,11 +307,11 @@ def _spend_id(fragment: ContextFragment, ids: MutableSet[str]) -> None:
 def _check_trust(fragment: ContextFragment) -> None:
     if fragment.role != "system":
         return
-    if fragment.trust not in ("instruction", "server"):
+    if fragment.trust not in _TRUSTED:
         what = f"{fragment.trust} text has no place in the system role, only in the user role"
         raise _breach("CONTEXT_TRUST", fragment, "trust", what)
     if not is_a(fragment.value, str):
-        what = f"the system role takes a str; the value is {a_type(fragment.value)}"
+        what = f"the system role takes a str; the value is of type {type_name(fragment.value)}"
         raise _breach("CONTEXT_TRUST", fragment, "value", what)
 
 
@@ -266,38 +320,58 @@ def _text(fragment: ContextFragment) -> str:
     if is_a(value, str):
         return str.__str__(value)  # makes a subclass plain, and cannot be overridden
     if not is_a(value, dict):
-        what = f"the value must be a str or a dict; it is {a_type(value)}"
+        what = f"the value must be a str or a dict; it is of type {type_name(value)}"
         raise _breach("CONTEXT_VALUE", fragment, "value", what)
     try:
         return json_text(value)
     except NotJSONError as error:
         raise _breach("CONTEXT_VALUE", fragment, "value", str(error)) from error.__cause__
     except RecursionError:
-        what = "too little of the stack is left to write the value"
-        raise _breach("CONTEXT_VALUE", fragment, "value", what) from None
+        raise _breach("CONTEXT_VALUE", fragment, "value", "too little of the stack is left to write it") from None
 
 
-def _text_issue(fragment: ContextFragment, text: str) -> Issue | None:
-    # Looked for and not encoded: the error of a failed encode holds the whole text.
-    found = None if text.isascii() else _SURROGATE.search(text)
-    if found is None:
+def _text_issue(fragment: ContextFragment, text: str, tokens: tuple[str, ...]) -> Issue | None:
+    """Why a text cannot be sent, whatever its size."""
+    if not text.isascii() or "\0" in text:
+        # Looked for and not encoded: the error of a failed encode holds the whole text.
+        found = _UNSENDABLE.search(text)
+        if found is not None:
+            zero = ("U+0000", "where servers in C cut it")
+            what, why = zero if found[0] == "\0" else ("a lone surrogate", "which UTF-8 cannot hold")
+            return _issue("CONTEXT_TEXT", fragment, f"its text has {what} at position {found.start()}, {why}")
+    if fragment.trust in _TRUSTED:
         return None
-    return _issue("CONTEXT_TEXT", fragment, f"its text has a lone surrogate at position {found.start()}, so no UTF-8")
+    # One search for each token is linear in the text, whatever it holds; one pattern for all of them takes two to three
+    # times as long on text that is full of `<`.
+    places = [(text.find(token), -len(token), token) for token in tokens if token in text]
+    if not places:
+        return None
+    position, _, token = min(places)
+    return _issue("CONTEXT_TOKEN", fragment, f"its text has the special token {_quoted(token)} at position {position}")
 
 
-def _measured(text: str, measure: Callable[[str], int]) -> int:
-    size = measure(text)
+def _sized(fragment: ContextFragment, text: str, measure: Callable[[str], int]) -> tuple[int, Issue | None]:
+    """The size of a text, and what is wrong with it."""
+    size, limit = measure(text), fragment.max_chars
     if type(size) is not int or size < 0:
-        raise TypeError(f"measure must return an int of 0 or more; it returned {_shown(size)}")
-    return size
-
-
-def _size_issue(fragment: ContextFragment, size: int) -> Issue | None:
-    limit = fragment.max_chars
+        raise _wrong("what measure returns", "an int of 0 or more", size)
     if size <= limit:
-        return None
+        return size, None
     what = f"it measures {_shown(size)}, over its max_chars of {limit}"
-    return {**_issue("CONTEXT_BUDGET", fragment, what), "size": size, "limit": limit}
+    return size, {**_issue("CONTEXT_BUDGET", fragment, what), "size": size, "limit": limit}
+
+
+def _check_total(total: int, budget: int | None, exceeded: _Exceeded | None, sizes: dict[str, int] | None) -> None:
+    if budget is None or total <= budget:
+        return
+    error = None if exceeded is None else exceeded(budget)
+    if error is None:
+        message = f"the context measures {_shown(total)}, over its max_input_chars of {budget}"
+        issue = Issue(code="CONTEXT_BUDGET", message=message, size=total, limit=budget)
+        raise ValidationError([issue if sizes is None else {**issue, "sizes": sizes}])
+    if not is_a(error, BaseException):
+        raise _wrong("what exceeded returns", "an exception or None", error)
+    raise error
 
 
 def _budget(max_input_chars: object) -> int | None:
@@ -306,46 +380,45 @@ def _budget(max_input_chars: object) -> int | None:
         return None
     if _is_size(max_input_chars):
         return max_input_chars
-    found = _shown(max_input_chars)
-    raise TypeError(f"max_input_chars must be an int from 0 to {_MAX_SIZE}, or math.inf; it is {found}")
+    raise _wrong("max_input_chars", f"an int from 0 to {_MAX_SIZE}, or math.inf", max_input_chars)
 
 
-def _check_total(total: int, budget: int | None, exceeded: Callable[[int], BaseException | None] | None) -> None:
-    if budget is None or total <= budget:
-        return
-    error = None if exceeded is None else exceeded(budget)
-    if error is None:
-        message = f"the context measures {_shown(total)}, over its max_input_chars of {budget}"
-        raise ValidationError([Issue(code="CONTEXT_BUDGET", message=message, size=total, limit=budget)])
-    if not is_a(error, BaseException):
-        raise TypeError(f"exceeded must return an exception or None; it returned {a_type(error)}")
-    raise error
+def _check_exceeded(exceeded: object) -> None:
+    if exceeded is not None and (is_a(exceeded, BaseException) or not callable(exceeded)):
+        raise _wrong("exceeded", "callable, and not an exception", exceeded)
 
 
-def _accumulator(ids: MutableSet[str] | None) -> MutableSet[str]:
+def _judged(
+    ids: MutableSet[str] | None, measure: object, special_tokens: Iterable[str]
+) -> tuple[MutableSet[str], tuple[str, ...]]:
+    """The arguments of both calls: the set of ids to use, and the special tokens, which are read last, and once."""
     if ids is None:  # and not merely empty: the caller's own set is to be filled
-        return set()
+        ids = set()
     if not isinstance(ids, MutableSet):
-        raise TypeError(f"ids must be a MutableSet, such as a set; it is {a_type(ids)}")
-    return ids
+        raise _wrong("ids", "a MutableSet, such as a set", ids)
+    if not callable(measure):
+        raise _wrong("measure", "callable", measure)
+    if is_a(special_tokens, str) or not isinstance(special_tokens, Iterable):
+        raise _wrong("special_tokens", "an iterable of str, and not one str", special_tokens)
+    tokens = tuple(str.__str__(each) if is_a(each, str) else each for each in special_tokens)
+    for token in tokens:
+        if type(token) is not str or token == "":
+            raise _wrong("each of special_tokens", "a str that is not empty", token)
+    return ids, tokens
 
 
-def _breach(code: str, fragment: ContextFragment, field: str, what: str) -> ContextPolicyError:
+def _wrong(name: str, words: str, value: object) -> TypeError:
+    return TypeError(f"{name} must be {words}; it is {_shown(value)}")
+
+
+def _breach(code: Code, fragment: ContextFragment, field: str, what: str) -> ContextPolicyError:
     return ContextPolicyError(code, f"{_where(fragment)}: {what}", fragment.id, field)
 
 
-def _issue(code: str, fragment: ContextFragment, what: str) -> Issue:
+def _issue(code: Code, fragment: ContextFragment, what: str) -> Issue:
     message = f"{_where(fragment)}: {what}"
     return Issue(code=code, message=message, fragment_id=fragment.id, source_id=fragment.source_id)
 
 
 def _where(fragment: ContextFragment) -> str:
-    return f"fragment {fragment.id[:SHOWN]} of source {repr(fragment.source_id[:SHOWN])[:SHOWN]}"
-
-
-def _shown(value: object) -> str:
-    if value is _MISSING:
-        return "missing"
-    if type(value) is int and value.bit_length() <= SHOWN:  # Python writes no int of over 4,300 digits
-        return str(value)
-    return f"a str of length {len(value)}" if type(value) is str else a_type(value)
+    return f"fragment {fragment.id[:SHOWN]} of source {_quoted(fragment.source_id)}"

@@ -5,13 +5,19 @@ import platform
 import timeit
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
-from time import perf_counter
+from time import process_time
 from typing import Any
 
-from test_hostile import FLOODS
+from test_hostile import FLOODS as FLOODS
 
-from sidecall import ContextFragment, assemble_context, parse_structured, pick_title, validate_context_fragment
+from sidecall import (
+    ContextFragment,
+    __version__,
+    assemble_context,
+    parse_structured,
+    pick_title,
+    validate_context_fragment,
+)
 
 OBJECT = '{"title": "Balcony herb care"}'
 PROSE = "Basil wants sun, warm feet and little wind; mint grows anywhere, even in the shade of a wall.\n" * 200
@@ -28,9 +34,9 @@ REPLIES = [
     ("a fenced reply", f"```json\n{OBJECT}\n```", 1.5),
     ("a lightly wrapped reply", f"Sure! Here is a title:\n\n{OBJECT}\n\nAnything else?", 1.5),
     ("20,000 characters of plain prose around", PROSE[:10_000] + OBJECT + PROSE[:10_000], 8),
-    ("the same with HTML tags and [1]", MARKED_UP[:10_000] + OBJECT + MARKED_UP[:10_000], 40),
+    ("the same with HTML tags and [1]", MARKED_UP[:10_000] + OBJECT + MARKED_UP[:10_000], 120),
     ("reasoning of 2,000 characters with braces", reasoned(2_000), 4),
-    ("reasoning of 20,000 characters with braces", reasoned(20_000), 10),
+    ("reasoning of 20,000 characters with braces", reasoned(20_000), 6),
     ("an object of 100,000 characters", '{"title": "x", "body": "%s"}' % ("basil and mint " * 6_666), 1.15),
     (
         "the same in 3,000 parts",
@@ -76,16 +82,21 @@ def print_replies() -> None:
 
 
 def once(reply: str) -> float:
-    start = perf_counter()
+    start = process_time()
     parse_structured(reply, pick_title)
-    return perf_counter() - start
+    return process_time() - start
+
+
+def growth(flood: str) -> tuple[float, float]:
+    """The time for four times the length, as a ratio, and the time for the length itself."""
+    short, long = (min(once(flood * (length // len(flood))) for _ in range(3)) for length in (400_000, 1_600_000))
+    return long / short, short
 
 
 def print_floods() -> None:
     heading("floods of 400,000 characters, and of 1,600,000", "ms", "growth")
-    for name, flood in FLOODS.items():
-        short, long = (min(once(flood * (length // len(flood))) for _ in range(3)) for length in (400_000, 1_600_000))
-        row(name, short * 1e3, long / short, 6)
+    ratio, time, name = max((*growth(flood), name) for name, flood in FLOODS.items())
+    row(f"the worst of {len(FLOODS)}: {name}", time * 1e3, ratio, 6)
 
 
 def fragment(value: str | dict[str, Any], name: str = "rows") -> ContextFragment:
@@ -104,6 +115,9 @@ VALUES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+ASSEMBLY = "assembly of 100,000 fragments, against 25,000"
+
+
 def print_values() -> None:
     heading("validate_context_fragment, against json.dumps", "ms", "ratio")
     dumps = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -112,12 +126,12 @@ def print_values() -> None:
         row(name, ours * 1e3, ours / plain, 2.5)
     many = [fragment("basil", f"doc{number}") for number in range(100_000)]
     few, all_of_them = seconds(partial(assemble_context, many[:25_000]), partial(assemble_context, many))
-    row("assembly of 100,000 fragments, against 25,000", all_of_them * 1e3, all_of_them / few, 6)
+    row(ASSEMBLY, all_of_them * 1e3, all_of_them / few, 6)
 
 
 if __name__ == "__main__":
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    print(f"sidecall {version('sidecall')}, {python}, {platform.machine()}")
+    print(f"sidecall {__version__}, {python}, {platform.machine()}")
     print_replies()
     print_values()
     print_floods()

@@ -71,6 +71,7 @@ def _raised_in_a_worker(error: Exception) -> None:
     raise error
 
 
+@pytest.mark.needs_os
 def test_every_error_arrives_from_a_process_pool() -> None:
     """What a worker raises is what the parent catches."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:

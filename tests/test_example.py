@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import json
+import re
 import socket
 import sys
 import threading
@@ -15,6 +16,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from sidecall import ValidationError, assemble_context, require_structured
+
+# Nearly all of them talk to a server of their own.
+pytestmark = pytest.mark.needs_os
 
 
 def load(path: Path) -> Any:
@@ -29,8 +33,12 @@ def load(path: Path) -> Any:
 
 example = load(Path(__file__).parent.parent / "docs" / "examples" / "side_calls.py")
 Reply = example.Reply
+Capture = pytest.CaptureFixture[str]
 TASKS = ("title", "suggestions", "queries")
 APIS = ("ollama", "openai")
+SCHEMAS = ("json_schema", "json_object", "none")
+DEFAULTS = {"title": "My basil on the balcony drops its...", "suggestions": "(none)", "queries": example.MESSAGE}
+CUT = "cut off at the token limit"
 
 
 def refusal(code: str) -> str:
@@ -59,93 +67,15 @@ def read_table(text: str) -> list[list[str]]:
 
 # Offline.
 
-# What a row gives for the object, and the object that gives it.
-SWAPPED: dict[str, tuple[str | list[str], str]] = {
-    "title": ("Spring tides", '{"title": "Spring tides"}'),
-    "suggestions": (["Why two?", "How high?", "When?"], '{"suggestions": ["Why two?", "How high?", "When?"]}'),
-    "queries": (["spring tide", "neap tide"], '{"queries": ["spring tide", "neap tide"]}'),
-}
-MESSAGE_START = "My basil on the balcony drops its..."
-SHOWN_DEFAULTS = {"title": MESSAGE_START, "suggestions": "(none)", "queries": example.MESSAGE}
 
-# The reasoning of each reply, and nothing else, holds the word "hidden"; no reply is to show it, or a brace.
-ADVERSARIAL = [
-    "",
-    "{",
-    "}{",
-    '{"title": "A {brace}", "suggestions": ["{a}", "b", "c"], "queries": ["{q}"]}',
-    '{"title": "{\\"title\\": \\"x\\"}", "suggestions": ["{\\"a\\": 1}"], "queries": ["}"]}',
-    "A {name} in a title",
-    "A { in a title",
-    "- a } in an entry",
-    '{"title": "A { in it", "suggestions": ["a } in it"], "queries": ["{"]}',
-    "1. What is {name}?\n2. Why {{name}}?\n3. When?",
-    "- {'queries': ['x']}",
-    '["a", "b"]',
-    '```json\n["a", "b"]\n```',
-    "<think>hidden",
-    "<think>\n- hidden\n- hidden",
-    "<think>hidden</think>{",
-    "<think>hidden</think>Plain title",
-    "<think>hidden</think>1. One\n2. Two",
-    "- hidden\n- hidden\n</think>\n- seen",
-    '<think>hidden {"title": "hidden", "suggestions": ["hidden"], "queries": ["hidden"]}',
-    '{"title": "hidden", "suggestions": ["hidden"], "queries": ["hidden"]}</think>',
-    "<|channel|>analysis<|message|>hidden\n1. hidden<|end|><|start|>assistant",
-    "◁think▷- hidden◁/think▷",
-    'analysisWe say hidden {"title": "hidden"}.assistantfinalSpring tides',
-    '{"title": "Cut in the mid',
-    '{"suggestions": [{"title": "x", "queries": ["x"]}',
-    '{"title": "a", "suggestions": ["a"], "queries": ["a"]} {"title": "b", "suggestions": ["b"], "queries": ["b"]}',
-    '{"title": "\\ud800", "suggestions": ["\\u0000"], "queries": ["\\u001b[2J"]}',
-    '{"title": "\x9b2J", "suggestions": ["\x9b2J", "\u202ea"], "queries": ["\x9b2J"]}',
-    "\ud800",
-    "- \ud800\x1b[2J\n- \x9b2J",
-]
-
-
-def test_a_swapped_reply_changes_its_row_and_no_other() -> None:
-    """The rows are computed: the value of a new reply stands in its own row alone."""
-    before = example.builtin_rows(example.REPLIES)
-    for index, (kind, task, _) in enumerate(example.REPLIES):
-        value, content = SWAPPED[task]
-        replies = list(example.REPLIES)
-        replies[index] = (kind, task, Reply(content))
-        expected = list(before)
-        expected[index] = (kind, task, example.Outcome(value, "value", ""))
-        assert expected[index] != before[index]
-        assert example.builtin_rows(replies) == expected
-
-
-@pytest.mark.parametrize("cut", ["", "cut off at the token limit"], ids=["whole", "cut"])
-@pytest.mark.parametrize("raw", ADVERSARIAL, ids=ascii)
-def test_no_row_shows_a_brace_or_reasoning(raw: str, cut: str) -> None:
-    """Nor a character that could drive the terminal."""
-    replies = [("adversarial", task, Reply(raw, cut)) for task in TASKS]
-    lines = list(example.table(example.builtin_rows(replies)))
-    for line in lines:
-        assert line.isprintable()
-        assert not set("{}") & set(line)
-        assert "hidden" not in line
-
-
-def test_no_built_in_row_shows_a_brace_or_reasoning(capsys: pytest.CaptureFixture[str]) -> None:
-    """The reasoning of the built-in replies drafts the title "Plants" and asks for more."""
-    assert any("Plants" in reply.content for _, _, reply in example.REPLIES)
-    assert example.main([]) == 0
-    out = capsys.readouterr().out
-    for debris in ("{", "}", "Plants", "vague", "think", "analysis"):
-        assert debris not in out
-
-
-def test_offline_prints_one_row_for_each_built_in_reply(capsys: pytest.CaptureFixture[str]) -> None:
+def test_offline_prints_one_row_for_each_built_in_reply(capsys: Capture) -> None:
     """A table of at most 100 columns, with every way that a reply can end."""
     assert example.main([]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
     assert captured.out.split("\n")[0].split() == ["kind", "of", "reply", "task", "value", "or", "fallback", "why"]
     assert max(map(len, captured.out.splitlines())) <= 100
-    missing, sign = refusal("MISSING"), "cut off at the token limit; "
+    missing = refusal("MISSING")
     assert read_table(captured.out) == [
         ["constrained", "title", "Basil dropping leaves", "value"],
         ["constrained", "suggestions", "Is the pot too small?; Will shade help?; Prune?", "value"],
@@ -156,72 +86,72 @@ def test_offline_prints_one_row_for_each_built_in_reply(capsys: pytest.CaptureFi
         ["reasoning first", "title", "Basil and evening heat", "value"],
         ["reasoning first", "queries", "basil wilting", "value"],
         ["no JSON", "title", "Thirsty basil on a hot balcony", f"text: {missing}"],
-        [
-            "no JSON",
-            "suggestions",
-            "Does basil like noon sun?; Which soil drains well?",
-            f"text: {missing}",
-        ],
-        ["cut off", "title", MESSAGE_START, f"default: {sign}{missing}"],
-        ["cut off", "suggestions", "(none)", f"default: {sign}{refusal('MALFORMED')}"],
-        ["refusal", "title", MESSAGE_START, f"default: {missing}"],
+        ["no JSON", "suggestions", "Does basil like noon sun?; Which soil drains well?", f"text: {missing}"],
+        ["cut off", "title", DEFAULTS["title"], f"default: {CUT}; {missing}"],
+        ["cut off", "suggestions", "(none)", f"default: {CUT}; {refusal('MALFORMED')}"],
+        ["refusal", "title", DEFAULTS["title"], f"default: {missing}"],
         ["refusal", "queries", example.MESSAGE, f"default: {missing}"],
         ["wrong type", "suggestions", "(none)", f"default: {refusal('REJECTED')}"],
-        ["two answers", "title", MESSAGE_START, f"default: {refusal('AMBIGUOUS')}"],
+        ["two answers", "title", DEFAULTS["title"], f"default: {refusal('AMBIGUOUS')}"],
     ]
 
 
-TEXTS = {
-    "a bare line is a title": ("title", "Spring tides", "Spring tides"),
-    "quotes and Markdown around a title go": ("title", '## **"Spring tides"**', "Spring tides"),
-    "a title may be a question": ("title", "Why two tides?", "Why two tides?"),
-    "a sentence is no title": ("title", "I cannot help with that.", None),
-    "a quoted sentence is no title": ("title", '"I cannot help with that."', None),
-    "two lines are no title": ("title", "Here you go\nSpring tides", None),
-    "61 characters are no title": ("title", "x" * 61, None),
-    "a text with a brace is no title": ("title", "The {moon}", None),
-    "at most three suggestions are taken": ("suggestions", "1. A?\n2) B?\n3. C?\n4. D?", ["A?", "B?", "C?"]),
-    "a list with a brace is none": ("suggestions", "- A?\n- {b}?", None),
-    "prose is no suggestion": ("suggestions", "You could ask about tides", None),
-    "all queries of a list are taken": ("queries", "- a\n* b\n• c\n1. d", ["a", "b", "c", "d"]),
-    "prose is no query": ("queries", "tides and the moon", None),
-}
+# The reasoning of each reply, and nothing else, holds the word "hidden".
+ADVERSARIAL = [
+    "}{",
+    '{"title": "{\\"title\\": \\"x\\"}", "suggestions": ["{\\"a\\": 1}"], "queries": ["}"]}',
+    "A {name} in a title",
+    "- a } in an entry",
+    "- {'queries': ['x']}",
+    '```json\n["a", "b"]\n```',
+    "<think>\n- hidden\n- hidden",
+    "<think>hidden</think>1. One\n2. Two",
+    '{"title": "hidden", "suggestions": ["hidden"], "queries": ["hidden"]}</think>',
+    'analysisWe say hidden {"title": "hidden"}.assistantfinalSpring tides',
+    '{"title": "\\ud800", "suggestions": ["\\u0000"], "queries": ["\\u001b[2J"]}',
+    '{"title": "\x9b2J", "suggestions": ["\x9b2J", "\u202ea"], "queries": ["\x9b2J"]}',
+    "- \ud800\x1b[2J\n- \x9b2J",
+]
 
 
-@pytest.mark.parametrize(("task", "raw", "text"), TEXTS.values(), ids=list(TEXTS))
-def test_plain_text_stands_in_where_it_fits_the_task(task: str, raw: str, text: str | list[str] | None) -> None:
-    """And where it does not, the default does; where the reply was cut, no text does."""
-    whole, cut = example.builtin_rows([("text", task, Reply(raw)), ("text", task, Reply(raw, "cut off"))])
-    default = {"title": MESSAGE_START, "suggestions": [], "queries": [example.MESSAGE]}[task]
-    missing = refusal("MISSING")
-    expected = (default, "default", missing) if text is None else (text, "text", missing)
-    assert whole == ("text", task, expected)
-    assert cut == ("text", task, (default, "default", f"cut off; {missing}"))
+@pytest.mark.parametrize("raw", ADVERSARIAL, ids=ascii)
+def test_no_row_shows_a_brace_or_reasoning(raw: str) -> None:
+    """Nor a character that could drive the terminal."""
+    replies = [("adversarial", task, Reply(raw, cut)) for task in TASKS for cut in ("", CUT)]
+    for line in example.table(example.builtin_rows(replies)):
+        assert line.isprintable()
+        assert not set("{}") & set(line)
+        assert "hidden" not in line
 
 
 LIST = "1. Spring tide\n2. Neap tide\n"
-NO_TEXT = {
-    "MALFORMED": LIST + '{"suggestions": ["Spring ti',
-    "REJECTED": LIST + '{"tags": ["Spring tide"]}',
-    "AMBIGUOUS": LIST + '{"suggestions": ["a"], "queries": ["a"]} {"suggestions": ["b"], "queries": ["b"]}',
+TEXTS = {
+    "a bare line is a title": ("title", "Why two tides?", "Why two tides?", "MISSING"),
+    "quotes and Markdown around a title go": ("title", '## **"Spring tides"**', "Spring tides", "MISSING"),
+    "a sentence is not a title": ("title", '"I cannot help with that."', None, "MISSING"),
+    "two lines are not a title": ("title", "Here you go\nSpring tides", None, "MISSING"),
+    "61 characters are not a title": ("title", "x" * 61, None, "MISSING"),
+    "at most three suggestions are taken": ("suggestions", "1. A?\n2) B?\n3. C?\n4. D?", ["A?", "B?", "C?"], "MISSING"),
+    "a list with a brace is not shown": ("suggestions", "- A?\n- {b}?", None, "MISSING"),
+    "prose is not a suggestion": ("suggestions", "You could ask about tides", None, "MISSING"),
+    "all queries of a list are taken": ("queries", "- a\n* b\n• c\n1. d", ["a", "b", "c", "d"], "MISSING"),
+    "prose is not a query": ("queries", "tides and the moon", None, "MISSING"),
+    "no list stands in beside a broken object": ("queries", LIST + '{"queries": ["Spring ti', None, "MALFORMED"),
+    "nor beside another task's": ("queries", LIST + '{"tags": ["Spring tide"]}', None, "REJECTED"),
+    "nor beside two": ("queries", LIST + '{"queries": ["a"]} {"queries": ["b"]}', None, "AMBIGUOUS"),
 }
 
 
-@pytest.mark.parametrize("task", ["suggestions", "queries"])
-@pytest.mark.parametrize(("code", "raw"), NO_TEXT.items(), ids=list(NO_TEXT))
-def test_no_text_stands_in_beside_an_object(code: str, raw: str, task: str) -> None:
-    """Plain text may stand in after OUTPUT_MISSING alone, however well it would fit."""
-    [(_, _, outcome)] = example.builtin_rows([("beside", task, Reply(raw))])
-    assert (outcome.source, outcome.why) == ("default", refusal(code))
-
-
-def test_a_long_cell_is_wrapped_between_words() -> None:
-    """No line is wider than its column, and a hyphen parts no word."""
-    words = "how high is the tide up at twenty-two minutes past nine"
-    assert list(example.lines(["kind", "task", words, ""])) == [
-        "kind             task         how high is the tide up at",
-        "                              twenty-two minutes past nine",
-    ]
+@pytest.mark.parametrize(("task", "raw", "text", "code"), TEXTS.values(), ids=list(TEXTS))
+def test_plain_text_stands_in_where_it_fits_the_task(
+    task: str, raw: str, text: str | list[str] | None, code: str
+) -> None:
+    """And where it does not, the default does; where the reply was cut, no text does."""
+    whole, cut = example.builtin_rows([("text", task, Reply(raw)), ("text", task, Reply(raw, CUT))])
+    default = {"title": DEFAULTS["title"], "suggestions": [], "queries": [example.MESSAGE]}[task]
+    expected = (default, "default", refusal(code)) if text is None else (text, "text", refusal(code))
+    assert whole == ("text", task, expected)
+    assert cut == ("text", task, (default, "default", f"{CUT}; {refusal(code)}"))
 
 
 def test_a_console_without_the_characters_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,63 +164,50 @@ def test_a_console_without_the_characters_is_no_failure(monkeypatch: pytest.Monk
     assert read_table(console.read()) == [["narrow", "title", "Mar?e", "value"]]
 
 
+TOGETHER = "--base-url and --model go together"
+NO_HOST = "--base-url must be http:// or https:// and a host"
 BAD_ARGUMENTS = {
-    "a URL without a model": (["--base-url", "http://127.0.0.1:1"], "--base-url and --model go together"),
-    "a model without a URL": (["--model", "m"], "--base-url and --model go together"),
-    "a URL without a scheme": (
-        ["--base-url", "127.0.0.1:1", "--model", "m"],
-        "--base-url must be http:// or https:// and a host",
-    ),
-    "a file": (
-        ["--base-url", "file://localhost/etc/hosts", "--model", "m"],
-        "--base-url must be http:// or https:// and a host",
-    ),
-    "a URL with a blank": (
-        ["--base-url", "http://a b", "--model", "m"],
-        "--base-url must be http:// or https:// and a host",
-    ),
-    "a URL without a host": (
-        ["--base-url", "http:///x", "--model", "m"],
-        "--base-url must be http:// or https:// and a host",
-    ),
-    "an empty URL": (["--base-url", "", "--model", "m"], "--base-url must be http:// or https:// and a host"),
-    "an unknown API": (["--api", "other"], "argument --api: invalid choice: 'other'"),
-    "no time at all": (["--timeout", "0"], "--timeout must be over 0"),
-    "a timeout that is no number": (["--timeout", "nan"], "--timeout must be over 0"),
-    "a timeout without end": (["--timeout", "inf"], "--timeout must be over 0"),
-    "a stray word": (["tides"], "unrecognized arguments: tides"),
+    "a URL without a model": ("--base-url http://127.0.0.1:1", TOGETHER),
+    "a model without a URL": ("--model m", TOGETHER),
+    "a URL without a scheme": ("--base-url 127.0.0.1:1 --model m", NO_HOST),
+    "a file": ("--base-url file://localhost/etc/hosts --model m", NO_HOST),
+    "a URL without a host": ("--base-url http:///x --model m", NO_HOST),
+    "an unknown API": ("--api other", "argument --api: invalid choice: 'other'"),
+    "an unknown way to send a schema": ("--schema other", "argument --schema: invalid choice: 'other'"),
+    "no time at all": ("--timeout 0", "--timeout must be over 0"),
+    "a timeout that is not a number": ("--timeout nan", "--timeout must be over 0"),
+    "a stray word": ("tides", "unrecognized arguments: tides"),
 }
 
 
-@pytest.mark.parametrize(("argv", "message"), BAD_ARGUMENTS.values(), ids=list(BAD_ARGUMENTS))
-def test_bad_arguments_exit_with_2(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("line", "message"), BAD_ARGUMENTS.values(), ids=list(BAD_ARGUMENTS))
+def test_bad_arguments_exit_with_2(line: str, message: str, capsys: Capture) -> None:
     """Nothing is called, and nothing printed but the usage and the reason."""
     with pytest.raises(SystemExit) as caught:
-        example.main(argv)
+        example.main(line.split())
     assert caught.value.code == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert f"error: {message}" in captured.err
 
 
-def test_help_documents_the_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each of the three statuses has its line."""
-    with pytest.raises(SystemExit) as caught:
-        example.main(["--help"])
-    assert caught.value.code == 0
-    assert example.EXIT_STATUS in capsys.readouterr().out
-    assert [line.split()[0] for line in example.EXIT_STATUS.splitlines()] == ["exit", "0", "1", "2"]
+def test_a_message_that_is_too_long_gives_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not cut, and the model is not asked."""
+    monkeypatch.setattr(example, "MESSAGE", "basil " * 400)
+    outcome = example.side_call(example.TASKS[2], lambda *_: pytest.fail("called"))
+    assert (outcome.value, outcome.source) == (["basil " * 400], "default")
+    assert "over its max_chars of 2000" in outcome.why
+
+
+def test_a_breach_of_policy_is_not_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a bug of the app's, and no model is called with what was refused."""
+    fragment = example.fragments("")[2]
+    monkeypatch.setattr(example, "fragments", lambda _: [fragment, fragment])
+    with pytest.raises(example.sidecall.ContextPolicyError):
+        example.side_call(example.TASKS[0], lambda *_: pytest.fail("called"))
 
 
 # Live.
-
-
-class Request(NamedTuple):
-    """What the server saw."""
-
-    path: str
-    content_type: str
-    body: dict[str, Any]
 
 
 class Answer(NamedTuple):
@@ -309,7 +226,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, answer: Callable[[str], Answer]) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.answer = answer
-        self.requests: list[Request] = []
+        self.requests: list[tuple[str, dict[str, Any]]] = []  # of each, the path and the body
         self.closing = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_port}"
 
@@ -322,8 +239,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Note the request, and answer it."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append(Request(self.path, self.headers["Content-Type"], body))
-        answer = self.server.answer(task_of(body))
+        self.server.requests.append((self.path, body))
+        answer = self.server.answer(re.findall(r'"(\w+)"', body["messages"][0]["content"])[0])
         if answer.late:
             self.server.closing.wait(10)
         if answer.data is None:
@@ -335,17 +252,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Print nothing."""
-
-
-def schema_of(body: dict[str, Any]) -> Any:
-    """The schema, where either API has it."""
-    return body["format"] if "format" in body else body["response_format"]["json_schema"]["schema"]
-
-
-def task_of(body: dict[str, Any]) -> str:
-    """The one key that the schema asks for."""
-    [name] = schema_of(body)["properties"]
-    return str(name)
 
 
 @contextmanager
@@ -370,29 +276,24 @@ def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ollama(content: object, *, stop: object = "stop", reasoning: str | None = None) -> Answer:
     """As Ollama answers /api/chat without streaming."""
-    message = {"role": "assistant", "content": content}
-    if reasoning is not None:
-        message["thinking"] = reasoning
-    body = {"model": "m", "created_at": "2026-06-12T00:00:00Z", "message": message, "done": True, "eval_count": 9}
-    return Answer(json.dumps({**body, "done_reason": stop}).encode())
+    message = {"role": "assistant", "content": content, **({"thinking": reasoning} if reasoning else {})}
+    return Answer(json.dumps({"model": "m", "message": message, "done": True, "done_reason": stop}).encode())
 
 
 def openai(content: object, *, stop: object = "stop", reasoning: str | None = None) -> Answer:
     """As vLLM and llama.cpp answer /v1/chat/completions."""
-    message = {"role": "assistant", "content": content}
-    if reasoning is not None:
-        message |= {"reasoning_content": reasoning, "reasoning": reasoning}
+    beside = {"reasoning_content": reasoning, "reasoning": reasoning} if reasoning else {}
+    message = {"role": "assistant", "content": content, **beside}
     choice = {"index": 0, "message": message, "finish_reason": stop}
-    body = {"id": "c-1", "object": "chat.completion", "created": 0, "model": "m", "usage": {"total_tokens": 9}}
-    return Answer(json.dumps({**body, "choices": [choice]}).encode())
+    return Answer(json.dumps({"id": "c-1", "object": "chat.completion", "choices": [choice]}).encode())
 
 
 MAKERS: dict[str, Callable[..., Answer]] = {"ollama": ollama, "openai": openai}
 
 
-def run(url: str, api: str, capsys: pytest.CaptureFixture[str], timeout: float = 10) -> tuple[int, list[list[str]]]:
+def run(url: str, api: str, capsys: Capture, *more: str) -> tuple[int, list[list[str]]]:
     """The exit code and the rows of a live run."""
-    code = example.main(["--base-url", url, "--model", "m", "--api", api, "--timeout", str(timeout)])
+    code = example.main(["--base-url", url, "--model", "m", "--api", api, *more])
     captured = capsys.readouterr()
     assert captured.err == ""
     return code, read_table(captured.out)
@@ -400,13 +301,16 @@ def run(url: str, api: str, capsys: pytest.CaptureFixture[str], timeout: float =
 
 def all_defaults(why: str) -> list[list[str]]:
     """The rows where no call came to anything."""
-    return [["live", task, SHOWN_DEFAULTS[task], f"default: {why}"] for task in TASKS]
+    return [["live", task, DEFAULTS[task], f"default: {why}"] for task in TASKS]
 
 
-OBJECTS = {task: content for task, (_, content) in SWAPPED.items()}
-SHOWN_VALUES = {task: value if isinstance(value, str) else "; ".join(value) for task, (value, _) in SWAPPED.items()}
+OBJECTS = {
+    "title": '{"title": "Spring tides"}',
+    "suggestions": '{"suggestions": ["Why two?", "How high?"]}',
+    "queries": '{"queries": ["spring tide", "neap tide"]}',
+}
+VALUES = {"title": "Spring tides", "suggestions": "Why two?; How high?", "queries": "spring tide; neap tide"}
 DRAFT = '{"title": "Draft", "suggestions": ["Draft"], "queries": ["Draft"]}'
-
 ANSWERED: dict[str, tuple[str, dict[str, str]]] = {
     "a constrained reply": ("%s", {}),
     "an unconstrained reply, chatty": ("Sure! Here it is:\n```json\n%s\n```\nHope it helps {you}.", {}),
@@ -418,263 +322,159 @@ ANSWERED: dict[str, tuple[str, dict[str, str]]] = {
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(("content", "extra"), ANSWERED.values(), ids=list(ANSWERED))
-def test_an_answered_call_gives_its_value(
-    content: str, extra: dict[str, str], api: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answered_call_gives_its_value(content: str, extra: dict[str, str], api: str, capsys: Capture) -> None:
     """Whatever stands around the object, or beside the content."""
     with serve(lambda task: MAKERS[api](content % OBJECTS[task], **extra)) as server:
-        assert run(server.url, api, capsys) == (
-            0,
-            [["live", task, SHOWN_VALUES[task], "value"] for task in TASKS],
-        )
+        assert run(server.url, api, capsys) == (0, [["live", task, VALUES[task], "value"] for task in TASKS])
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_plain_text_that_fits_its_task_is_no_failure(api: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit code is 0, and each row says why its value is text."""
-    texts = {"title": "Spring tides", "suggestions": "1. Why two?\n2. When?", "queries": "- spring tide"}
-    shown = {"title": "Spring tides", "suggestions": "Why two?; When?", "queries": "spring tide"}
-    with serve(lambda task: MAKERS[api](texts[task])) as server:
-        code, rows = run(server.url, api, capsys)
-    assert (code, rows) == (0, [["live", task, shown[task], f"text: {refusal('MISSING')}"] for task in TASKS])
-
-
-@pytest.mark.parametrize("failed", TASKS)
-def test_one_failed_call_leaves_the_others_their_values(failed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """And the exit code is 1."""
-    with serve(lambda task: ollama("" if task == failed else OBJECTS[task])) as server:
+def test_each_call_ends_by_itself_and_a_default_makes_the_exit_code_1(capsys: Capture) -> None:
+    """Plain text does not."""
+    contents = {"title": "Spring tides", "suggestions": OBJECTS["suggestions"], "queries": ""}
+    with serve(lambda task: ollama(contents[task])) as server:
         code, rows = run(server.url, "ollama", capsys)
-    expected = [["live", task, SHOWN_VALUES[task], "value"] for task in TASKS]
-    expected[TASKS.index(failed)] = [
-        "live",
-        failed,
-        SHOWN_DEFAULTS[failed],
-        "default: the content is empty",
-    ]
-    assert (code, rows) == (1, expected)
+        contents["queries"] = "- spring tide"
+        assert run(server.url, "ollama", capsys)[0] == 0
+    text = ["live", "title", "Spring tides", f"text: {refusal('MISSING')}"]
+    value = ["live", "suggestions", VALUES["suggestions"], "value"]
+    default = ["live", "queries", example.MESSAGE, "default: the content is empty"]
+    assert (code, rows) == (1, [text, value, default])
 
 
+EMPTY, SHAPE = "the content is empty", "the body is JSON of another shape"
 NO_ANSWER: dict[str, tuple[dict[str, Any], str]] = {
-    "an empty content": ({"content": ""}, "the content is empty"),
-    "a blank content": ({"content": " \n"}, "the content is empty"),
-    "a content that is null": ({"content": None}, "the content is empty"),
-    "an object in the reasoning alone": ({"content": "", "reasoning": DRAFT}, "the content is empty"),
-    "a null content beside reasoning": ({"content": None, "reasoning": DRAFT}, "the content is empty"),
-    "reasoning up to the limit": (
-        {"content": "", "reasoning": DRAFT, "stop": "length"},
-        "cut off at the token limit; the content is empty",
-    ),
-    "an object cut off": (
-        {"content": '{"title": "Spring ti', "stop": "length"},
-        f"cut off at the token limit; {refusal('MALFORMED')}",
-    ),
-    "a text cut off": (
-        {"content": "1. Spring tides are the", "stop": "length"},
-        f"cut off at the token limit; {refusal('MISSING')}",
-    ),
+    "a blank content": ({"content": " \n"}, EMPTY),
+    "a content that is null": ({"content": None}, EMPTY),
+    "an object in the reasoning alone": ({"content": "", "reasoning": DRAFT}, EMPTY),
+    "reasoning up to the limit": ({"content": "", "reasoning": DRAFT, "stop": "length"}, f"{CUT}; {EMPTY}"),
     "a text cut off by a filter": (
         {"content": "- spring", "stop": "content_filter"},
         f"cut off by the server's filter; {refusal('MISSING')}",
     ),
-    "a refusal": ({"content": "I'm sorry, but I can't help with that."}, refusal("MISSING")),
-    "an object of another task": ({"content": '{"tags": ["tides"]}'}, refusal("REJECTED")),
-    "two different objects": (
-        {"content": f"{DRAFT}\n{DRAFT.replace('Draft', 'Final')}"},
-        refusal("AMBIGUOUS"),
-    ),
-    "a content that is a number": ({"content": 7}, "the body is JSON of another shape"),
-    "a content of parts": (
-        {"content": [{"type": "text", "text": "Hi"}]},
-        "the body is JSON of another shape",
-    ),
-    "a stop sign that is an object": ({"content": DRAFT, "stop": {}}, "the body is JSON of another shape"),
+    "a content that is a number": ({"content": 7}, SHAPE),
+    "a content of parts": ({"content": [{"type": "text", "text": "Hi"}]}, SHAPE),
+    "a stop sign that is an object": ({"content": DRAFT, "stop": {}}, SHAPE),
 }
 
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(("parts", "why"), NO_ANSWER.values(), ids=list(NO_ANSWER))
-def test_a_reply_without_an_answer_gives_the_default_and_the_reason(
-    parts: dict[str, Any], why: str, api: str, capsys: pytest.CaptureFixture[str]
+def test_a_reply_without_an_answer_gives_the_default(
+    parts: dict[str, Any], why: str, api: str, capsys: Capture
 ) -> None:
-    """The exit code is 1, and the reasoning field is never read in the content's place."""
+    """The reasoning field is never read in the content's place."""
     with serve(lambda _: MAKERS[api](**parts)) as server:
         assert run(server.url, api, capsys) == (1, all_defaults(why))
 
 
-LEAK = f"Failed to parse input: <think>{DRAFT}"
+LEAK = json.dumps({"error": {"code": 500, "message": f"Failed to parse input: <think>{DRAFT}"}}).encode()
 LOG = "the log of the server says why"
-FAILURES: dict[str, tuple[Answer, str]] = {
-    "status 500, with a body that quotes the reply": (
-        Answer(json.dumps({"error": {"code": 500, "message": LEAK}}).encode(), 500),
-        f"HTTP 500: {LOG}",
-    ),
-    "status 400": (Answer(b'{"error": "invalid format"}', 400), f"HTTP 400: {LOG}"),
-    "status 401": (Answer(b'{"error": {"message": "no key"}}', 401), "HTTP 401: it wants an API key"),
-    "a model that is not there": (
-        Answer(b'{"error": "model \'m\' not found"}', 404),
-        "HTTP 404: no such model or path",
-    ),
-    "an error without a body": (Answer(b"", 503), f"HTTP 503: {LOG}"),
-    "a status that sends elsewhere": (Answer(b"", 307), f"HTTP 307: {LOG}"),
-    "a page": (Answer(b"<html><body>Welcome</body></html>"), "the body is not JSON"),
-    "a stream of objects": (Answer(b'{"done": false}\n{"done": true}\n'), "the body is not JSON"),
-    "an empty body": (Answer(b""), "the body is not JSON"),
-    "a body that is no UTF-8": (Answer(b'{"message": "\xff"}'), "the body is not JSON"),
-    "a body nested too deep": (Answer(b"[" * 200_000), "the body is not JSON"),
-    "an error with status 200": (Answer(b'{"error": "busy"}'), "the body is JSON of another shape"),
-    "an array": (Answer(b"[]"), "the body is JSON of another shape"),
-    "a bare null": (Answer(b"null"), "the body is JSON of another shape"),
-    "a message that is a string": (
-        Answer(b'{"message": "Hi", "choices": [{"message": "Hi"}]}'),
-        "the body is JSON of another shape",
-    ),
-    "no choices": (Answer(b'{"message": null, "choices": []}'), "the body is JSON of another shape"),
-    "a body of a megabyte and a byte": (
-        Answer(json.dumps("x" * (example.MAX_BODY_BYTES - 1)).encode()),
-        "the body is over 1000000 bytes",
-    ),
+TRY = "try --schema json_object or --schema none"
+NOT_JSON = "the body is not JSON"
+FAILURES = {
+    "the server fails, and quotes the reply": (Answer(LEAK, 500), f"HTTP 500: {LOG}; {TRY}"),
+    "the schema is refused": (Answer(LEAK, 400), f"HTTP 400: {LOG}; {TRY}"),
+    "the body is not what it takes": (Answer(LEAK, 422), f"HTTP 422: {LOG}; {TRY}"),
+    "a key is wanted": (Answer(LEAK, 401), "HTTP 401: it wants an API key"),
+    "a model is not there": (Answer(LEAK, 404), "HTTP 404: no such model or path"),
+    "an error has no body": (Answer(b"", 503), f"HTTP 503: {LOG}"),
+    "a page": (Answer(b"<html><body>Welcome</body></html>"), NOT_JSON),
+    "a stream of objects": (Answer(b'{"done": false}\n{"done": true}\n'), NOT_JSON),
+    "a body that is not UTF-8": (Answer(b'{"message": "\xff"}'), NOT_JSON),
+    "a body nested too deep": (Answer(b"[" * 200_000), NOT_JSON),
+    "an error with status 200": (Answer(b'{"error": "busy"}'), SHAPE),
+    "a message that is a string": (Answer(b'{"message": "Hi", "choices": [{"message": "Hi"}]}'), SHAPE),
+    "a body over the limit": (Answer(b" " * 1_000_001), "the body is over 1000000 bytes"),
     "a connection closed without a word": (Answer(None), "no connection (RemoteDisconnected)"),
+    "a server that is late": (Answer(None, late=True), "no answer in time"),
 }
 
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(("answer", "why"), FAILURES.values(), ids=list(FAILURES))
-def test_a_failed_call_gives_the_default_and_the_reason(
-    answer: Answer, why: str, api: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The exit code is 1, and nothing of the body is shown."""
+def test_a_failed_call_gives_the_default_and_the_reason(answer: Answer, why: str, api: str, capsys: Capture) -> None:
+    """The exit code is 1, and nothing of the body is shown. The timeout is the one that was passed in."""
+    timeout = "0.05" if answer.late else "10"
     with serve(lambda _: answer) as server:
-        assert run(server.url, api, capsys) == (1, all_defaults(why))
+        result = run(server.url, api, capsys, "--timeout", timeout)
+    assert result == (1, all_defaults(why))
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_a_server_that_is_late_gives_the_default(api: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The timeout is the one that was passed in."""
-    with serve(lambda _: Answer(None, late=True)) as server:
-        assert run(server.url, api, capsys, timeout=0.05) == (1, all_defaults("no answer in time"))
-        assert [request.path for request in server.requests] == [example.APIS[api].path] * 3
+def test_what_to_try_is_another_way_to_send_the_schema(capsys: Capture) -> None:
+    """Where none was sent, it is not the schema's fault."""
+    with serve(lambda _: Answer(LEAK, 500)) as server:
+        second = run(server.url, "openai", capsys, "--schema", "json_object")
+        third = run(server.url, "openai", capsys, "--schema", "none")
+    assert second == (1, all_defaults(f"HTTP 500: {LOG}; try --schema json_schema or --schema none"))
+    assert third == (1, all_defaults(f"HTTP 500: {LOG}"))
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_a_body_of_the_largest_size_is_read(api: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_body_of_the_largest_size_is_read(capsys: Capture) -> None:
     """A limit that refused less would be another limit."""
-
-    def full(task: str) -> Answer:
-        data = MAKERS[api](OBJECTS[task]).data or b""
-        return Answer(data.ljust(example.MAX_BODY_BYTES))
-
-    with serve(full) as server:
-        assert run(server.url, api, capsys)[0] == 0
+    with serve(lambda task: Answer((ollama(OBJECTS[task]).data or b"").ljust(example.MAX_BODY_BYTES))) as server:
+        assert run(server.url, "ollama", capsys)[0] == 0
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_a_refused_connection_gives_the_default(api: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_connection_gives_the_default(capsys: Capture) -> None:
     """Nobody listens on the port."""
     with socket.socket() as bound:  # bound and not listening: nobody else can take the port meanwhile
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
-        assert run(url, api, capsys) == (1, all_defaults("connection refused"))
+        assert run(url, "ollama", capsys) == (1, all_defaults("connection refused"))
 
 
-def refused_name(host: str) -> str:
-    """The error that this Python raises for a host name; since 3.13 it is a subclass of what it was."""
-    with pytest.raises(UnicodeError) as caught:
-        host.encode("idna")
-    return caught.type.__name__
+@pytest.mark.parametrize("host", ["a..b", "[::1", "127.0.0.1:x"])
+def test_a_url_without_a_valid_host_gives_the_default(host: str, capsys: Capture) -> None:
+    """It is found out by the call, and is a failure like any other. Which error it is depends on the Python."""
+    code, rows = run(f"http://{host}", "ollama", capsys)
+    assert code == 1
+    assert all(why.startswith("default: no connection (") for *_, why in rows)
 
 
-BAD_HOSTS = {
-    "a label that is empty": ("http://a..b", f"no connection ({refused_name('a..b')})"),
-    "a bracket that is not closed": ("http://[::1", "no connection (ValueError)"),
-    "a port that is no number": ("http://127.0.0.1:x", "no connection (InvalidURL)"),
-}
+def sent_fields(api: str, schema: str, task: Any) -> dict[str, Any]:
+    """What stands in a body beside the model and the messages."""
+    if api == "ollama":
+        forms = {"json_schema": {"format": task.schema}, "json_object": {"format": "json"}, "none": {}}
+        return {"stream": False, "options": {"num_predict": example.MAX_TOKENS}, **forms[schema]}
+    strict = {"name": task.name, "strict": True, "schema": task.schema}
+    forms = {
+        "json_schema": {"response_format": {"type": "json_schema", "json_schema": strict}},
+        "json_object": {"response_format": {"type": "json_object", "schema": task.schema}},
+        "none": {},
+    }
+    return {"max_tokens": example.MAX_TOKENS, **forms[schema]}
 
 
-@pytest.mark.parametrize(("url", "why"), BAD_HOSTS.values(), ids=list(BAD_HOSTS))
-def test_a_url_without_a_valid_host_gives_the_default(url: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is found out by the call, and is a failure like any other."""
-    assert run(url, "ollama", capsys) == (1, all_defaults(why))
+PATHS = {"ollama": "/gateway/api/chat", "openai": "/gateway/v1/chat/completions"}
 
 
-def without_schema(body: dict[str, Any]) -> dict[str, Any]:
-    """The body without what is compared apart."""
-    return {key: body[key] for key in body if key not in ("messages", "format", "response_format")}
-
-
-@pytest.mark.parametrize("base", ["", "/gateway", "/gateway/"])
+@pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("api", APIS)
-def test_what_assemble_context_returns_is_what_the_server_gets(
-    api: str, base: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_assemble_context_returns_is_what_the_server_gets(api: str, schema: str, capsys: Capture) -> None:
     """The checked messages, the model, and the schema where the API takes it, in one request a task."""
     with serve(lambda task: MAKERS[api](OBJECTS[task])) as server:
-        assert run(server.url + base, api, capsys)[0] == 0
-    assert [task_of(request.body) for request in server.requests] == list(TASKS)
-    for task, request in zip(example.TASKS, server.requests, strict=True):
+        assert run(server.url + "/gateway/", api, capsys, "--schema", schema)[0] == 0
+    assert len(server.requests) == len(TASKS)
+    for task, (path, body) in zip(example.TASKS, server.requests, strict=True):
         context = assemble_context(example.fragments(task.prompt))
-        assert request.content_type == "application/json"
-        assert request.body["messages"] == context.messages
-        if api == "ollama":
-            assert request.path == base.rstrip("/") + "/api/chat"
-            assert request.body["format"] == task.schema
-            assert without_schema(request.body) == {
-                "model": "m",
-                "stream": False,
-                "options": {"num_predict": example.MAX_TOKENS},
-            }
-        else:
-            assert request.path == base.rstrip("/") + "/v1/chat/completions"
-            assert request.body["response_format"] == {
-                "type": "json_schema",
-                "json_schema": {"name": task.name, "strict": True, "schema": task.schema},
-            }
-            assert without_schema(request.body) == {"model": "m", "max_tokens": example.MAX_TOKENS}
+        assert path == PATHS[api]
+        assert body == {"model": "m", "messages": context.messages, **sent_fields(api, schema, task)}
 
 
-def test_the_api_is_that_of_ollama_unless_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ollama_and_a_json_schema_are_meant_unless_named(capsys: Capture) -> None:
     """The URL and the model's name are enough."""
     with serve(lambda task: ollama(OBJECTS[task])) as server:
         assert example.main(["--base-url", server.url, "--model", "m"]) == 0
-    assert {request.path for request in server.requests} == {"/api/chat"}
+    assert [path for path, _ in server.requests] == ["/api/chat"] * 3
+    assert [body["format"] for _, body in server.requests] == [task.schema for task in example.TASKS]
     assert len(read_table(capsys.readouterr().out)) == len(TASKS)
 
 
 def test_the_turn_goes_out_whole_and_in_order() -> None:
     """Instruction, facts, message and tool result: only the first of them in the system role."""
+    assert tuple(task.name for task in example.TASKS) == TASKS
     for task in example.TASKS:
-        messages, sizes = assemble_context(example.fragments(task.prompt), example.MAX_INPUT_CHARS)
+        messages = assemble_context(example.fragments(task.prompt), example.MAX_INPUT_CHARS).messages
         assert [message["role"] for message in messages] == ["system", "user", "user", "user"]
         assert [messages[0]["content"], messages[2]["content"]] == [task.prompt, example.MESSAGE]
         assert [json.loads(messages[index]["content"]) for index in (1, 3)] == [example.FACTS, example.WEATHER]
-        assert list(sizes) == ["instruction", "facts", "message", "weather"]
-
-
-def test_a_prompt_names_its_key() -> None:
-    """Some servers hold a model to the schema without showing it."""
-    assert [task.name for task in example.TASKS] == list(TASKS)
-    for task in example.TASKS:
-        assert f'"{task.name}"' in task.prompt
-        assert list(task.schema["properties"]) == [task.name]
-
-
-def test_a_breach_of_policy_is_not_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a bug of the app's, and no model is called with what was refused."""
-    fragment = example.fragments("")[2]
-    monkeypatch.setattr(example, "fragments", lambda _: [fragment, fragment])
-    with pytest.raises(example.sidecall.ContextPolicyError):
-        example.side_call(example.TASKS[0], lambda *_: pytest.fail("called"))
-
-
-def test_a_message_that_is_too_long_gives_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not cut, and the model is not asked."""
-    monkeypatch.setattr(example, "MESSAGE", "basil " * 400)
-    task = next(task for task in example.TASKS if task.name == "queries")
-
-    def not_asked(*_: object) -> None:
-        raise AssertionError
-
-    assert example.side_call(task, not_asked) == (
-        ["basil " * 400],
-        "default",
-        "fragment message of source 'chat:42': it measures 2400, over its max_chars of 2000",
-    )

@@ -2,60 +2,37 @@
 
 import json
 import random
-import subprocess
-import sys
 from collections import Counter
+from collections.abc import Callable
+from time import process_time
 from typing import Any
 
 import pytest
+from corpus import Shown, outcome
 
-from sidecall import ValidationError, _marks, _reply, answer_text, parse_structured, pick_title, require_structured
-from sidecall._marks import REASONING, TURNS
+from sidecall import answer_text, parse_structured, pick_title
+from sidecall._marks import CALLS, OTHER_TURNS, REASONING, TURNS
+from sidecall._reply import _plain_span, _Scan
+from sidecall._search import MARKS
 
-MARKS = [
-    *(mark for block in REASONING for marks in block[:3] for mark in marks),
-    *TURNS,
-]
+MARK_ATOMS = [*(mark for block in REASONING for marks in block[:3] for mark in marks), *TURNS, *OTHER_TURNS, *CALLS]
 VALID = ['{"title": "A"}', '{"title": "A"}', '{"title": "B"}', '{"name": "C"}', "{}", '{"x": {"title": "D"}}']
-BROKEN = ['{"title": "E",}', '{"title": NaN}', '{"title": "E', "{'title': 'E'}", '{"x": {"title": "E"}, oops}']
+BROKEN = ['{"title": "E",}', '{"title": NaN}', '{"title": "E', "{'title': 'E'}", '{"x": {"title": "E"}, oops}', "{x: ["]
 CHARACTERS = ["{", "}", '"', "\\", "[", "]", ":", ",", "\n", " ", "\0", "\ud83c", "\ufeff", "<", ">", "|", "`"]
-WORDS = ["analysisWe", "title", "```json\n", '"title"', '{"title"', "1e999", "1" * 5000, "<think ", "<|x|>", "é🌰"]
+WORDS = [
+    *("analysisWe", "title", "```json\n", '"title"', '{"title"', "1e999", "1" * 5000, "<think ", "<|x|>", "é🌰"),
+    *("<answer>", "</answer>", "user\n", "assistant", "<|user_x|>", "<a:think>"),
+]
 SEED = 20_260_501
 
 
 def random_reply(rng: random.Random) -> str:
-    atoms = [CHARACTERS, WORDS, BROKEN, MARKS, VALID]
+    atoms = [CHARACTERS, WORDS, BROKEN, MARK_ATOMS, VALID]
     chosen = rng.choices(atoms, weights=[4, 2, 1, 2, 2], k=rng.randint(1, 10))
     return "".join(rng.choice(each) for each in chosen)
 
 
-def outcome(reply: str) -> str:
-    """The code, or `value`. Nothing but a `ValidationError` may come from it."""
-    parsed = parse_structured(reply, pick_title)
-    try:
-        title = require_structured(reply, pick_title)
-    except ValidationError as error:
-        return error.code if parsed is None else "a value that was refused"
-    return "value" if parsed == title else "another value"
-
-
-def test_a_random_reply_gives_a_value_or_a_code() -> None:
-    rng = random.Random(SEED)
-    replies = [random_reply(rng) for _ in range(20_000)]
-    outcomes = Counter(map(outcome, replies))
-    texts = list(map(answer_text, replies))
-    # The mix, without which all of this would say little.
-    assert sum(any(valid in reply for valid in VALID) for reply in replies) > len(replies) / 3
-    assert min(sum(mark in reply for reply in replies) for mark in MARKS) > 100
-    assert outcomes.keys() == {
-        "value", "OUTPUT_MISSING", "OUTPUT_MALFORMED", "OUTPUT_REJECTED", "OUTPUT_AMBIGUOUS"
-    }  # fmt: skip
-    assert min(outcomes.values()) > 300
-    assert sum(not text for text in texts) > 100
-    assert sum(bool(text) for text in texts) > 10_000
-
-
-def test_a_picker_may_do_anything() -> None:
+def test_a_random_reply_has_an_outcome_whatever_the_picker_does() -> None:
     class Odd:
         def __eq__(self, other: object) -> bool:
             raise rng.choice([ValueError, RecursionError, StopIteration, MemoryError])
@@ -69,23 +46,20 @@ def test_a_picker_may_do_anything() -> None:
         return kind
 
     rng = random.Random(SEED)
-    outcomes = Counter[str]()
-    for _ in range(3_000):
-        try:
-            require_structured(random_reply(rng), pick)
-        except ValidationError as error:
-            outcomes[error.code] += 1
-        else:
-            outcomes["value"] += 1
-    assert len(outcomes) == 5
-    assert min(outcomes.values()) > 100
+    replies = [random_reply(rng) for _ in range(8_000)]
+    for reply in replies[:2_000]:
+        parse_structured(reply, pick)
+    outcomes = list(map(outcome, replies))
+    # The mix, without which all of this would say little.
+    assert sum(any(valid in reply for valid in VALID) for reply in replies) > len(replies) / 3
+    assert min(sum(mark in reply for reply in replies) for mark in MARK_ATOMS) > 10
+    kinds = Counter("text" if isinstance(each, Shown) and each.text else str(each)[:9] for each in outcomes)
+    assert min(kinds[kind] for kind in ("A", "B", "text", "Shown(tex", "OUTPUT_MA", "OUTPUT_RE", "OUTPUT_AM")) > 100
 
 
 def plain_span(reply: str) -> object:
     """The original's algorithm: what stands from the first brace to the last, if that is JSON."""
     start, end = reply.find("{"), reply.rfind("}")
-    if not 0 <= start < end:
-        return None
     try:
         return pick_title(json.loads(reply[start : end + 1], parse_constant=lambda name: json.loads("-")))
     except ValueError:
@@ -115,7 +89,7 @@ def test_where_the_plain_span_reads_a_value_so_does_this() -> None:
     ]
     inner = ["A", "A}", "A{", "{x}", '\\"', "\\\\", "\\u00e9", "[x]", "```", "<think>", "</think>", "<|im_end|>"]
     read = 0
-    for _ in range(6_000):
+    for _ in range(4_000):
         members = [f'"k{n}": {rng.choice(["1", "null", "[{}]", "[1, 2]"])}' for n in range(rng.randint(0, 2))]
         members.append('"title": "' + "".join(rng.choices(inner, k=rng.randint(1, 3))) + '"')
         rng.shuffle(members)
@@ -124,21 +98,50 @@ def test_where_the_plain_span_reads_a_value_so_does_this() -> None:
         if expected is not None:
             read += 1
             assert parse_structured(reply, pick_title) == expected, reply
-    assert read > 2_000
+    assert read > 1_300
 
 
-# Each repeats to any length. Behind each: how quadratic time would come about.
+def test_the_short_way_and_the_scan_agree() -> None:
+    rng = random.Random(SEED)
+    around = [*CHARACTERS, *WORDS, *MARK_ATOMS, *VALID, *BROKEN, "Sure. "]
+    short = 0
+    for _ in range(10_000):
+        reply = "".join(
+            (*rng.choices(around, k=rng.randint(0, 2)), rng.choice(VALID), *rng.choices(around, k=rng.randint(0, 2)))
+        )
+        if parts := _plain_span(reply, MARKS.finder):
+            short += 1
+            assert [part for part in parts if part[1] < part[2]] == _Scan(reply, MARKS.finder).parts(), reply
+    assert short > 1_000
+
+
+# Each repeats to any length. Behind each: how more than linear time would come about.
 FLOODS = {
     "open braces": "{",
     "closing braces": "}",
     "nested objects": '{"a":',
     "nested arrays of objects": '[{"a":',
     "keys without a colon": '{"title" ',
+    "bare keys": "{a:",
+    "bare keys and quotes": '{a: "',
+    "braces before words": "{word ",
+    "backslashes behind a brace": "{\\",
+    "escaped keys": '{\\"a',
+    "curly quotes": "{“",
+    "single quotes": "{'",
+    "invisible blanks behind a brace": "{\u200e\u200b",
     "opening marks": "<think>",
     "opening marks on lines": "<think>\n",
     "opening marks in sentences": "x <think> ",
+    "other opening marks in sentences": "x [THINK] ◁think▷ <|START_THINKING|> <|think:start|> ",
+    "opening marks of parts in sentences": 'x <|open|>think<|sep|> <|channel>thought <details type="reasoning"> ',
     "closing marks": "</think>",
+    "closing marks behind headers": '{"a":1}<|im_end|><|im_start|>assistant</think>',
     "blocks with a brace": "<think>{</think>",
+    "joined tags": "<a:think>",
+    "unfinished joined tags": "<a:b_",
+    "one long joined tag": "a:think_",
+    "tags that are none": "<a:no_think>",
     "quotes": '"',
     "escaped quotes": '\\"{',
     "small objects": '{"a":1} ',
@@ -147,74 +150,70 @@ FLOODS = {
     "broken objects on lines": '{"a":1,}\n',
     "broken objects with a constant": '{"a":NaN}',
     "broken objects before a mark of a turn": '{"a":1,}</s>',
+    "entries of a list": '{"a":1},{"a":1,},',
+    "lists with a broken entry": '[{"a":1},{"a":1,}]',
     "braces as keys": '{"}":',
     "braces in text": "{x {y} ",
     "backslashes": "\\",
     "open attributes": '<details type="reasoning" ',
+    "other open attributes": "<details x ",
     "attributes": 'type="reasoning" ',
     "unfinished tags": "<think<<<",
     "channels": "<|channel|>analysis",
+    "blanks in marks": "<|channel|>   ",
     "ends of turns": "<|im_end|>",
+    "turns of roles": "<|user|>x[INST]<|im_start|>tool\n",
+    "headers": "<|start|>assistant to=me<|message|>",
+    "headers of reasoning": "<|start|>assistant to=self",
+    "words of a header": "<|x|>word word word ",
     "marks in keys": '{"</think>":',
     "cut objects": '{"a":</think>',
-    "curly quotes": "{“",
-    "single quotes": "{'",
     "tokens": "<|a|>",
+    "nested tokens": "<|a",
+    "tokens that join": "<|im_<|x|>end|>",
+    "wrappers": "<answer>",
+    "ends of wrappers": "x</answer>",
+    "calls": "<tool_call>",
+    "unfinished calls": "<function_call",
+    "one long call": "tool_",
     "lines": "\n",
     "words": "assistantfinal",
     "backticks": "`",
-    "tildes": "~",
+    "tildes": "~~ ",
+    "commas": ",",
+    "joined words of a tag": ":think",
+    "quotes and colons behind a brace": "{'a' b",
 }
-STARTS = ["", '{"', '{"title": "x', '{"title": "A"}', "x", "<details ", "analysisA"]
-
-FLOOD_RUN = """
-import sys
-sys.path[:] = {path!r}
-from test_hostile import FLOODS, STARTS
-from sidecall import parse_structured, pick_title
-for name, flood in list(FLOODS.items())[{part}::4]:
-    for start in STARTS if len(flood) < 3 else STARTS[:1]:
-        reply = start + flood * ({length} // len(flood))
-        parse_structured(reply, pick_title)
-print(parse_structured("".join('{{"title": "t%d"}}' % n for n in range({length} // 16)), pick_title))
-"""
+STARTS = ["", '{"', '{"title": "x', "x", "<answer>", "analysisA", "<|", "<a:", "["]
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_no_flood_takes_more_than_linear_time(part: int) -> None:
-    # Four million characters each: some seconds, and hours where each brace, quote or mark costs the length of a reply.
-    code = FLOOD_RUN.format(path=sys.path, length=4_000_000, part=part)
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert run.stdout == "None\n"
+def growth(call: Callable[[str], object], flood: str, start: str, length: int = 12_000) -> float:
+    """How much longer a flood of four times the length takes."""
+    times = []
+    for size in (length, 4 * length):
+        reply = start + flood * (size // len(flood))
+        begin = process_time()
+        call(reply)
+        times.append(process_time() - begin)
+    return times[1] / times[0]
+
+
+def read(reply: str) -> None:
+    parse_structured(reply, pick_title)
+
+
+@pytest.mark.parametrize("call", [read, answer_text], ids=["value", "text"])
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+def test_four_times_a_flood_takes_about_four_times_as_long(flood: str, call: Callable[[str], object]) -> None:
+    # A square takes sixteen times as long, so no busy moment of the machine makes all of five tries fail.
+    for start in STARTS if len(flood) < 4 else STARTS[:3]:
+        assert any(growth(call, flood, start) < 8 for _ in range(5)), start
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "cut off"])
 @pytest.mark.parametrize("core", ["1", "oops", "NaN"])
-def test_marks_in_nested_keys_make_no_level_be_read_again(
-    core: str, closed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = 0
-
-    def counted(document: str, start: int) -> tuple[dict[str, Any] | None, int]:
-        nonlocal whole
-        whole += len(document) == len(reply)
-        return decode(document, start)
-
-    decode = _reply._decode
-    monkeypatch.setattr(_reply, "_decode", counted)
+def test_marks_in_nested_keys_make_no_level_be_read_again(core: str, closed: bool) -> None:
     # The decoder reads all levels, and the mark in the first key makes the rest be read again, and so on.
-    reply = ('{"</think>":' * 700 + core + "}" * 700 * closed) * 50 + '{"title": "A"}'
-    assert parse_structured(reply, pick_title) == "A"
-    assert whole < 70  # of 35,000 levels
-
-
-def test_the_short_way_and_the_scan_agree() -> None:
-    rng = random.Random(SEED)
-    short = 0
-    for _ in range(20_000):
-        reply = "".join(rng.choices([*CHARACTERS, *WORDS, *VALID, *BROKEN, "Sure. "], k=rng.randint(1, 4)))
-        if parts := _reply._plain_span(reply, _marks.MARKS):
-            short += 1
-            scanned = _reply._Scan(reply, _marks.MARKS).parts()
-            assert [part for part in parts if part[1] < part[2]] == scanned
-    assert short > 1_000
+    levels = '{"</think>":' * 700 + core + "}" * 700 * closed
+    assert parse_structured(levels * 5 + '{"title": "A"}', pick_title) == "A"
+    assert any(growth(read, levels, "", 4 * len(levels)) < 8 for _ in range(5))

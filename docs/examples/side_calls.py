@@ -113,7 +113,9 @@ Row = tuple[str, str, Outcome]
 def side_call(task: Task, model: Model) -> Outcome:
     """One call, from fragments to a value. A `ContextPolicyError` is a bug of ours, and not caught."""
     try:
-        context = sidecall.assemble_context(fragments(task.prompt), MAX_INPUT_CHARS)
+        context = sidecall.assemble_context(
+            fragments(task.prompt), MAX_INPUT_CHARS, special_tokens=sidecall.SPECIAL_TOKENS
+        )
         reply = model(task, context.messages)
     except (sidecall.ValidationError, CallError) as error:
         return Outcome(task.default(MESSAGE), "default", str(error))
@@ -178,7 +180,8 @@ class Api(NamedTuple):
     """A kind of server: where a call goes, what it has beside model and messages, and how a body is read."""
 
     path: str
-    fields: Callable[[Task], dict[str, Any]]
+    fields: dict[str, Any]
+    schemas: dict[str, Callable[[Task], dict[str, Any]]]  # the fields of each --schema
     read: Callable[[Any], tuple[Any, Any]]  # gives the message and the stop sign
 
 
@@ -187,44 +190,72 @@ class Api(NamedTuple):
 APIS = {
     "ollama": Api(
         "/api/chat",
-        lambda task: {"format": task.schema, "stream": False, "options": {"num_predict": MAX_TOKENS}},
+        {"stream": False, "options": {"num_predict": MAX_TOKENS}},
+        {
+            "json_schema": lambda task: {"format": task.schema},
+            "json_object": lambda _: {"format": "json"},
+            "none": lambda _: {},
+        },
         lambda body: (body["message"], body.get("done_reason")),
     ),
     "openai": Api(
         "/v1/chat/completions",
-        lambda task: {
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": task.name, "strict": True, "schema": task.schema},
+        {"max_tokens": MAX_TOKENS},
+        {
+            "json_schema": lambda task: {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": task.name, "strict": True, "schema": task.schema},
+                }
             },
-            "max_tokens": MAX_TOKENS,
+            "json_object": lambda task: {"response_format": {"type": "json_object", "schema": task.schema}},
+            "none": lambda _: {},
         },
         lambda body: (body["choices"][0]["message"], body["choices"][0].get("finish_reason")),
     ),
 }
 
 
+class Server(NamedTuple):
+    """One server, and what is asked of it."""
+
+    api: Api
+    base_url: str
+    model: str
+    schema: str
+    timeout: float
+
+
 NO_ANSWER: dict[type, str] = {TimeoutError: "no answer in time", ConnectionRefusedError: "connection refused"}
 STATUSES = {401: "it wants an API key", 404: "no such model or path"}
+SCHEMA_STATUSES = (400, 422, 500)  # how servers answer a schema, or a way to send it, that they do not take
 
 
-def ask(api: Api, base_url: str, model: str, timeout: float, task: Task, messages: list[sidecall.Message]) -> Reply:
+def ask(server: Server, task: Task, messages: list[sidecall.Message]) -> Reply:
     """One call to a server. The timeout holds for each wait, not for their sum."""
-    body = {"model": model, "messages": messages, **api.fields(task)}
+    api = server.api
+    body = {"model": server.model, "messages": messages, **api.fields, **api.schemas[server.schema](task)}
     headers = {"Content-Type": "application/json"}
     try:
-        request = Request(base_url.rstrip("/") + api.path, json.dumps(body).encode(), headers)
-        with urlopen(request, timeout=timeout) as response:
+        request = Request(server.base_url.rstrip("/") + api.path, json.dumps(body).encode(), headers)
+        with urlopen(request, timeout=server.timeout) as response:
             data = response.read(MAX_BODY_BYTES + 1)
     except HTTPError as error:
         error.close()  # unread, as some servers quote the reply in it, reasoning and all
-        raise CallError(f"HTTP {error.code}: {STATUSES.get(error.code, 'the log of the server says why')}") from None
+        raise CallError(f"HTTP {error.code}: {advice(error.code, server)}") from None
     except (OSError, HTTPException, ValueError) as error:  # refused, too late, no HTTP, no valid host
         reason = error.reason if isinstance(error, URLError) else error
         raise CallError(NO_ANSWER.get(type(reason), f"no connection ({type(reason).__name__})")) from None
     if len(data) > MAX_BODY_BYTES:
         raise CallError(f"the body is over {MAX_BODY_BYTES} bytes")
     return read_reply(api, data)
+
+
+def advice(status: int, server: Server) -> str:
+    """What to do about an error status."""
+    said = STATUSES.get(status, "the log of the server says why")
+    others = " or ".join(f"--schema {name}" for name in server.api.schemas if name != server.schema)
+    return f"{said}; try {others}" if status in SCHEMA_STATUSES and server.schema != "none" else said
 
 
 def read_reply(api: Api, data: bytes) -> Reply:
@@ -270,6 +301,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--model", metavar="NAME", help="the model's name on that server")
     parser.add_argument("--api", choices=APIS, default="ollama", help="the kind of server (%(default)s)")
+    parser.add_argument(
+        "--schema",
+        choices=APIS["openai"].schemas,
+        default="json_schema",
+        help="how the schema is sent: servers differ (%(default)s); none: not at all",
+    )
     parser.add_argument("--timeout", type=float, default=60, help="seconds to wait (%(default)s)")
     options = parser.parse_args(argv)
     if (options.base_url is None) != (options.model is None):
@@ -289,7 +326,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.base_url is None:
         print(*table(builtin_rows(REPLIES)), sep="\n")
         return 0
-    model = partial(ask, APIS[options.api], options.base_url, options.model, options.timeout)
+    server = Server(APIS[options.api], options.base_url, options.model, options.schema, options.timeout)
+    model = partial(ask, server)
     rows = [("live", task.name, side_call(task, model)) for task in TASKS]
     print(*table(rows), sep="\n")
     return 1 if any(outcome.source == "default" for *_, outcome in rows) else 0

@@ -17,6 +17,7 @@ from .structured_output import (
     QUERIES_SCHEMA,
     SUGGESTIONS_SCHEMA,
     TITLE_SCHEMA,
+    Marks,
     answer_text,
     clean_string,
     clean_strings,
@@ -26,6 +27,8 @@ from .structured_output import (
     pick_title,
     require_structured,
 )
+
+__version__ = "0.2.0"
 
 __all__ = [
     "QUERIES_SCHEMA",
@@ -38,6 +41,7 @@ __all__ = [
     "ContextPolicyError",
     "Issue",
     "Lifetime",
+    "Marks",
     "Message",
     "Role",
     "Trust",

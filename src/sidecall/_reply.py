@@ -4,29 +4,44 @@ import json
 import re
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from ._marks import BLANKS, MARKS, Found, Marks
+from ._marks import BLANKS, WRAPPERS, Block
+from ._search import (
+    BEGIN,
+    BEGINNING,
+    CALL,
+    HEADER,
+    HEADER_BEHIND_START,
+    HEADER_START,
+    LEADING,
+    LEADING_BLOCKS,
+    LINE_START,
+    OTHER_TURN,
+    TURN,
+    Finder,
+)
 
-Kind: TypeAlias = Literal["text", "object", "broken", "turn"]
+Kind: TypeAlias = Literal["text", "object", "broken", "token", "own header", "turn", "other turn", "close", "block"]
 
-# A stretch of a reply, from start to end: plain text, a valid object and its value, a broken object, or the mark of a
-# turn.
+# A stretch of a reply, from start to end, and the value of a valid object. No part is made of reasoning.
 Part: TypeAlias = tuple[Kind, int, int, dict[str, Any] | None]
 
-_BLANK = f"[{re.escape(BLANKS)}]*+"
-_COLON = _BLANK + r"(?:[:：]|\Z)"
-_JSON_KEY = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:\\?\Z|"' + _COLON + ")"
-_QUOTES = "'‘’‚“”„"
-_OTHER_KEY = rf"[{_QUOTES}][^{_QUOTES}\"]*+(?:\Z|[{_QUOTES}\"]{_COLON})"
-
-# A brace begins an object where `}`, or a quoted key and a colon, follows, or where the text ends on the way there.
-# Only JSON's own quotes and colon can be valid; an object with others begins all the same, so that what it holds is not
-# taken for an answer.
-_BEGIN = re.compile(rf"\{{{_BLANK}(?:\}}|\Z|{_JSON_KEY}|{_OTHER_KEY})", re.DOTALL)
+# They stand in a turn, and neither end it nor begin one.
+_TOKENS = ("token", "own header")
 
 # Where a mark in a string ends a broken object, the decoder has read beyond it, up to the end of the reply, and that
 # text is read again. Marks in the keys of nested objects ask for it at every level, so after this many, more than any
 # real reply has, an object is read as far as its end is known without the decoder: one that holds a mark is broken.
 _MAX_CUTS = 16
+
+# The removal of a token may join another one. Nobody nests them this deep in good faith.
+_MAX_NESTED = 16
+
+_LONGEST_MARK = 64
+
+_CUT_TOKEN = re.compile(r"<[|｜][^<>\s]*\Z|</?(?:[\w.|:-]{0,64}[:_|])?think(?:ing)?(?:[\s:|_][^<>]*)?\Z", re.IGNORECASE)
+_WRAPPER = re.compile(
+    rf"<({'|'.join(WRAPPERS)})(?:\s[^<>]*)?>((?:(?!</?\1[\s>]).)*+)(?:</\1\s*>)?", re.IGNORECASE | re.DOTALL
+)
 
 
 class _Document(str):
@@ -49,32 +64,62 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-# NaN, Infinity and -Infinity are Python's, not JSON's. One decoder for all: making one takes longer than its work.
-_raw_decode = json.JSONDecoder(parse_constant=_refuse).raw_decode
+# Raw control characters in a string have one reading, and real models write line breaks so. NaN, Infinity and
+# -Infinity are Python's, not JSON's. One decoder for all: making one takes longer than its work.
+_raw_decode = json.JSONDecoder(strict=False, parse_constant=_refuse).raw_decode
 
 
-def answer(reply: str, marks: Marks = MARKS) -> list[Part]:
+def answer(reply: str, finder: Finder) -> list[Part]:
     """The parts of the answer, in order: what is left without reasoning, and without the turns that follow."""
-    return _plain_span(reply, marks) or _until_turn(reply, _Scan(reply, marks).parts(), marks)
+    return _plain_span(reply, finder) or _of_lists(reply, _of_turns(reply, _Scan(reply, finder).parts()))
 
 
-def text_of(reply: str, parts: list[Part], marks: Marks = MARKS) -> str:
-    """The answer as text, without special tokens but those in objects."""
-    texts = (
-        marks.without_tokens(reply[start:end]) if kind == "text" else reply[start:end]
-        for kind, start, end, _ in parts
-        if kind in ("text", "object", "broken")
-    )
-    return "".join(texts).strip(BLANKS)
+def text_of(reply: str, parts: list[Part], finder: Finder) -> str:
+    """The answer as text, without what is not for showing but in objects."""
+    texts = [""]
+    for kind, start, end, _ in parts:
+        if kind in ("object", "broken"):
+            texts[-1:] = [_shown(texts[-1], finder), reply[start:end], ""]
+        else:
+            texts[-1] += reply[start:end]
+    text = texts[-1]
+    if parts and parts[-1][2] == len(reply):
+        # Twice: a token may be the first part of a cut mark, and the removal of one may join a cut one.
+        text = _without_cut_mark(_shown(_without_cut_mark(text, finder), finder), finder)
+    text = _shown(text, finder)
+    text = "".join((*texts[:-1], text)).strip(BLANKS)
+    wrapper = _WRAPPER.fullmatch(text)
+    return wrapper[2].strip(BLANKS) if wrapper else text
 
 
-def _plain_span(reply: str, marks: Marks) -> list[Part]:
+def _shown(text: str, finder: Finder) -> str:
+    """The text up to the call of a tool, without tokens, and without those that their removal joins."""
+    for _ in range(_MAX_NESTED):
+        call = CALL.search(text)
+        text, count = finder.tokens.subn("", text[: call.start()] if call else text)
+        if not count:
+            return text
+    return ""
+
+
+def _without_cut_mark(text: str, finder: Finder) -> str:
+    for length in range(_LONGEST_MARK, 2, -1):
+        if text[-length:].lower() in finder.cut_marks:
+            return text[:-length]
+    cut = _CUT_TOKEN.search(text, text.rfind("<"))
+    return text[: cut.start()] if cut else text
+
+
+def _plain_span(reply: str, finder: Finder) -> list[Part]:
     """The parts of a reply that is one object in plain text, as most replies are, at half the cost of a scan."""
     start, end = reply.find("{"), reply.rfind("}") + 1
     if not 0 <= start < end:
         return []
-    before, after = reply[:start], reply[end:]
-    if (before or after) and ("{" in after or marks.may_stand_in(before + after)):
+    around = reply[:start] + reply[end:]
+    for probe in finder.probes if around else ():
+        if probe in around:
+            return []
+    if LEADING.match(around):
         return []
     value, value_end = _decode(reply, start)
     if value is None or value_end != end:
@@ -82,100 +127,174 @@ def _plain_span(reply: str, marks: Marks) -> list[Part]:
     return [("text", 0, start, None), ("object", start, end, value), ("text", end, len(reply), None)]
 
 
-def _until_turn(reply: str, parts: list[Part], marks: Marks) -> list[Part]:
-    """The parts before the mark of a turn that follows an object; in a reply without objects, one that follows text."""
-    kinds = [part[0] for part in parts]
-    if "turn" not in kinds:
+def _of_turns(reply: str, parts: list[Part]) -> list[Part]:
+    """The parts of the answer: marks of turns end it, and a closing mark that closes nothing begins it anew."""
+    if {part[0] for part in parts} <= {"text", "object", "broken", "token"}:
         return parts
-    has_object = "object" in kinds
-    answered = False
-    for index, kind in enumerate(kinds):
-        if answered and kind == "turn":
-            return parts[:index]
-        answered = answered or (kind == "object" if has_object else text_of(reply, [parts[index]], marks) != "")
+    kept: list[Part] = []
+    seen: set[str] = set()  # the kinds of what is kept
+    only_text = 0  # so many parts are the answer, if no object follows
+    is_ended = is_skipped = is_behind_token = False
+    for part in parts:
+        kind, start, end, _ = part
+        is_blank = kind == "text" and not reply[start:end].strip(BLANKS)
+        if kind in ("turn", "other turn"):
+            is_skipped = kind == "other turn"
+            is_ended = is_ended or bool(seen & {"object", "broken"} or (is_skipped and seen))
+            only_text = only_text or (len(kept) if seen else 0)
+        elif kind == "own header":
+            is_skipped = False
+        elif kind == "close" and not (is_behind_token and (is_ended or only_text)):
+            kept, seen, only_text, is_ended, is_skipped = [], set(), 0, False, False
+        elif kind != "close" and not (is_ended or is_skipped):
+            kept.append(part)
+            seen |= set() if is_blank or kind == "token" else {kind}
+            only_text = 0 if kind in ("object", "broken") else only_text
+        is_behind_token = kind in (*_TOKENS, "turn", "other turn") or (
+            is_behind_token and (is_blank or kind == "close")
+        )
+    return kept[: only_text or None]
+
+
+def _of_lists(reply: str, parts: list[Part]) -> list[Part]:
+    """The parts, where entries of a list that stand beside a broken one are none: there was a choice, now unknown."""
+    shape = ""
+    is_open = False  # a bracket
+    for kind, start, end, _ in parts:
+        text = reply[start:end].strip(BLANKS)
+        if kind == "text" and text not in ("", ","):
+            is_open = text.rfind("[") > text.rfind("]") or (is_open and "]" not in text)
+        separator = "," if text in ("", ",") else "[" if is_open else "t"
+        shape += separator if kind == "text" else kind[0]
+    for found in re.finditer(r"(?<=\[)[ob,]*b[ob,]*", shape):
+        for index in range(*found.span()):
+            kind, start, end, _ = parts[index]
+            parts[index] = ("broken" if kind == "object" else kind, start, end, None)
     return parts
 
 
 class _Scan:
     """One pass over a reply. What stands before `pos` is in the parts, or dropped."""
 
-    def __init__(self, reply: str, marks: Marks) -> None:
+    def __init__(self, reply: str, finder: Finder) -> None:
         self._reply = reply
         self._document = _Document(reply)
-        self._marks = marks
+        self._finder = finder
         self._parts: list[Part] = []
         self._pos = 0
+        self._line = 0  # from here on the line is looked at: behind its beginning, or what counts as one
+        self._unclosed: set[Block] = set()  # nothing closes them in the rest of the reply
         self._cuts = 0  # broken objects that ended at a mark
 
     def parts(self) -> list[Part]:
-        """All parts after the last mark that ended reasoning begun before the reply did."""
-        reply = self._reply
-        if opened := self._marks.leading(reply):
-            self._pos = self._marks.block_end(opened, reply)
-        while True:
-            brace = reply.find("{", self._pos)
-            begin = _BEGIN.search(reply, brace) if brace >= 0 else None
-            end = begin.start() if begin else len(reply)
-            if self._pos < end:
-                self._gap(end)
-            if self._pos > end:  # the object is in a block
-                continue
-            self._text(end)
-            if not begin:
-                return self._parts
-            self._object(end)
+        """All parts, in order."""
+        beginning = BEGINNING.match(self._reply)
+        at = beginning.end() if beginning else 0
+        if (opened := LEADING.match(self._reply, at)) and opened.lastindex:
+            at = self._closed(LEADING_BLOCKS[opened.lastindex - 1], opened.end()) or len(self._reply)
+        self._pos = self._line = at
+        while found := self._finder.in_text.search(self._reply, at):
+            at = self._mark(found) if found.lastindex else self._object(found.start())
+        self._text(len(self._reply))
+        return self._parts
 
-    def _put(self, kind: Kind, start: int, end: int, value: dict[str, Any] | None = None) -> None:
+    def _closed(self, block: Block, start: int) -> int | None:
+        """Where a block that is opened before start is closed. Asked once a block, where it never is."""
+        closing = None if block in self._unclosed else self._finder.closing[block].search(self._reply, start)
+        if closing:
+            return closing.end()
+        self._unclosed.add(block)
+        return None
+
+    def _put(self, kind: Kind, start: int, end: int, value: dict[str, Any] | None = None) -> int:
         self._parts.append((kind, start, end, value))
-        self._pos = end
+        self._pos = self._line = end
+        return end
 
-    def _text(self, end: int) -> None:
-        if self._pos < end:
-            self._put("text", self._pos, end)
-
-    def _gap(self, end: int) -> None:
-        for found in self._marks.find(self._reply, self._pos, end):
-            if found.start >= self._pos and self._marks.is_mark(found, self._reply, self._pos):
-                self._mark(found)
-
-    def _mark(self, found: Found) -> None:
-        left_open = _BEGIN.search(self._reply, self._pos, found.start)
+    def _text(self, end: int, *, is_end: bool = False) -> None:
+        """The text up to end, and where the reply or a turn ends there, an object that is left open."""
+        if self._pos == end:
+            return
+        line = self._line
+        left_open = BEGIN.search(self._reply, self._pos, end) if is_end else None
+        text_end = left_open.start() if left_open else end
+        if self._pos < text_end:
+            self._put("text", self._pos, text_end)
         if left_open:
-            self._text(left_open.start())
-            self._put("broken", left_open.start(), found.start)
-        self._text(found.start)
-        if found.mark.kind == "turn":
-            self._put("turn", found.start, self._marks.token_end(self._reply, found.start))
-        elif found.mark.kind == "open":
-            self._pos = self._marks.block_end(found, self._reply)
-        else:
-            self._parts.clear()
-            self._pos = found.end
+            self._put("broken", text_end, end)
+        self._line = line
 
-    def _object(self, start: int) -> None:
+    def _begins_line(self, start: int) -> bool:
+        """Whether nothing but blanks stands on the line before start."""
+        self._line = max(self._line, self._reply.rfind("\n", self._line, start) + 1)
+        if LINE_START.fullmatch(self._reply, self._line, start):
+            return True
+        self._line = start  # nothing before it is looked at again, and what stands here is no blank
+        return False
+
+    def _judged(self, found: re.Match[str]) -> tuple[Kind, int] | None:
+        """What a mark is where it stands, and its end; `None` for a word in a sentence."""
+        assert found.lastindex
+        row = self._finder.rows[found.lastindex - 1]
+        if row.kind == "open":
+            end = self._closed(row.block, found.end())
+            if end is None and not row.block.is_no_word and not self._begins_line(found.start()):
+                return None
+            return "block", len(self._reply) if end is None else end
+        pattern = HEADER_BEHIND_START if HEADER_START.fullmatch(found[0]) else HEADER
+        header = pattern.match(self._reply, found.end())
+        assert header  # it may be empty
+        if row.kind == "close":
+            return "close", header.end() if found[0].startswith("<|") and not header[1] else found.end()
+        if header[1] or row.kind == "other turn" or OTHER_TURN.fullmatch(found[0]):
+            return "other turn", header.end()
+        if row.kind == "turn" or TURN.fullmatch(found[0]):
+            return "turn", header.end()
+        if self._begins_line(found.start()):
+            self._line = header.end()
+        return "own header" if header[2] else "token", header.end()
+
+    def _mark(self, found: re.Match[str]) -> int:
+        """Adds the parts of a mark, and gives the position to go on from."""
+        judged = self._judged(found)
+        if not judged:
+            return found.start() + 1
+        kind, end = judged
+        line = self._line if kind in _TOKENS else end
+        self._text(found.start(), is_end=kind in ("turn", "other turn") or end == len(self._reply))
+        if kind != "block":
+            self._put(kind, found.start(), end)
+        self._pos, self._line = end, line
+        return end
+
+    def _object(self, start: int) -> int:
+        self._text(start)
         if self._cuts < _MAX_CUTS:
             value, end = _decode(self._document, start)
             end = end or self._broken_end(start)
         else:
             end = self._broken_end(start)
             value, _ = _decode(self._reply[start:end], 0)
-        self._put("broken" if value is None else "object", start, end, value)
+        return self._put("broken" if value is None else "object", start, end, value)
 
     def _broken_end(self, start: int) -> int:
         """The brace that closes the object, or a mark, or the end of the reply. A mark in a string counts here."""
         depth, in_string = 0, False
-        structure = self._marks.structure
-        for token in structure.pattern.finditer(self._reply, start):
+        self._line = at = start
+        while token := self._finder.in_object.search(self._reply, at):
+            at = token.end()
             if token.lastindex:
-                if self._marks.is_mark(structure.located(token), self._reply, start):
+                judged = self._judged(token)
+                if judged and judged[0] not in _TOKENS:
                     self._cuts += 1
                     return token.start()
+                at = token.start() + 1
             elif token[0] == '"':
                 in_string = not in_string
             elif token[0] in "{}" and not in_string:
                 depth += 1 if token[0] == "{" else -1
                 if depth == 0:
-                    return token.end()
+                    return at
         return len(self._reply)
 
 

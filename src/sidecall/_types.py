@@ -24,9 +24,3 @@ def type_name(value: object) -> str:
     # this. A class can be given a `__module__` that is not UTF-8, and a message must be.
     name = type.__repr__(type(value)).removeprefix("<class '").removesuffix("'>")
     return name.encode(errors="replace").decode()[-SHOWN:]  # its end, where the class's own name stands
-
-
-def a_type(value: object) -> str:
-    """A value's type without its module, behind an article."""
-    name = type_name(value).rpartition(".")[2]
-    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

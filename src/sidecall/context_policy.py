@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict, TypeGuard, final, get_args
 
 from ._json_text import NotJSONError, json_text
-from ._marks import TURNS
+from ._marks import HEADERS, OTHER_TURNS, TURNS
 from ._types import SHOWN, is_a, type_name
 from .errors import Code, ContextPolicyError, Issue, ValidationError
 
@@ -15,8 +15,8 @@ Trust = Literal["instruction", "server", "user", "tool"]
 Lifetime = Literal["configuration", "turn", "step"]
 Role = Literal["system", "user"]
 
-# The marks that end a reply, so that there is one table, less what HTML has: `<s>` strikes a text out.
-SPECIAL_TOKENS: tuple[str, ...] = tuple(mark for mark in TURNS if mark not in ("<s>", "</s>"))
+# One table with the marks that end a reply, less what HTML has as well: `</s>` ends what is struck out.
+SPECIAL_TOKENS: tuple[str, ...] = tuple(mark for mark in (*TURNS, *OTHER_TURNS, *HEADERS) if mark != "</s>")
 
 # The largest int that every JSON reader keeps exact (RFC 8259, section 6): limits cross languages as JSON.
 _MAX_SIZE = 2**53 - 1

@@ -2,46 +2,42 @@
 
 import re
 from collections.abc import Callable
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from ._marks import BLANKS
 from ._reply import Part, answer, text_of
-from ._types import a_type, is_a
-from .errors import ValidationError
+from ._search import MARKS, Finder
+from ._search import Marks as Marks
+from ._types import is_a, type_name
+from .errors import Code, ValidationError
 
 T = TypeVar("T")
 
-# JSON Schema 2020-12. A grammar made of a schema without `required` lets a small model emit `{}`.
-TITLE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"title": {"type": "string"}},
-    "required": ["title"],
-    "additionalProperties": False,
-}
-SUGGESTIONS_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"suggestions": {"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3}},
-    "required": ["suggestions"],
-    "additionalProperties": False,
-}
-QUERIES_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"queries": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
-    "required": ["queries"],
-    "additionalProperties": False,
-}
 
-_MESSAGES = {
+def _schema(key: str, value: dict[str, Any]) -> dict[str, Any]:
+    # JSON Schema 2020-12. A grammar made of a schema without `required` lets a small model emit `{}`.
+    return {"type": "object", "properties": {key: value}, "required": [key], "additionalProperties": False}
+
+
+_STRINGS = {"type": "array", "items": {"type": "string"}}
+TITLE_SCHEMA = _schema("title", {"type": "string"})
+SUGGESTIONS_SCHEMA = _schema("suggestions", {**_STRINGS, "minItems": 3, "maxItems": 3})
+QUERIES_SCHEMA = _schema("queries", {**_STRINGS, "minItems": 1})
+
+_MESSAGES: dict[Code, str] = {
     "OUTPUT_MISSING": "the reply holds no JSON object",
     "OUTPUT_MALFORMED": "the reply's JSON is cut off, broken or no object",
     "OUTPUT_REJECTED": "the picker accepted no JSON object of the reply",
     "OUTPUT_AMBIGUOUS": "the picker accepted JSON objects with different values",
 }
 
-# JSON that is no object, or not yet one, behind an opening fence or bare: users would see debris.
+# Text that is JSON of another shape, or a piece of it: users would see debris. Python's lists are written so, too.
+_VALUE = r"(?:[\"'{\[]|-?\d|(?:true|false|null)\b)"
 _JSON_START = re.compile(
-    rf"(?:[`~]{{3,}}+(?:(?:json\w*+)?[^\S\n]*+(?=[{{\[])|[^\n]*+\n))?[{BLANKS}]*+[{{\[]", re.IGNORECASE
+    rf"[{{]|\[[{BLANKS}]*(?:{_VALUE}|\][{BLANKS}]*\Z|\Z)|\"(?:[^\"\\]|\\.)*\"[{BLANKS}]*:[{BLANKS}]*(?:{_VALUE}|\Z)"
 )
+_FENCE = re.compile(r"`{3}|^[^\S\n]*~{3}", re.MULTILINE)
 
 # A lone surrogate is no UTF-8, and breaks the database or the response later. A control character is a slip in
 # escaping: "\frac" is valid JSON for a form feed and "rac".
@@ -53,12 +49,15 @@ _DOTS = ".…‥⋯"
 _SUGGESTIONS = 3
 
 
-def parse_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | None]) -> T | None:
+def parse_structured(
+    raw: str | None, pick: Callable[[dict[str, Any]], T | None], *, marks: Marks | None = None
+) -> T | None:
     """The picked value of the one JSON object in a reply, or `None` for no answer.
 
     Args:
         raw: the reply's content as it came; never its reasoning field.
         pick: takes a candidate object, and gives its value, or `None` to reject it. What it raises is a rejection.
+        marks: the marks of one's own model, beside the built-in ones.
 
     Returns:
         The value of the only object that `pick` accepts; where it accepts several, of all if they are equal.
@@ -70,17 +69,17 @@ def parse_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | None]
     'Balcony herbs'
     """
     try:
-        return require_structured(raw, pick)
+        return require_structured(raw, pick, marks=marks)
     except Exception:  # a ValidationError, or what a full stack or memory raised in its place
         return None
 
 
-def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | None]) -> T:
+def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | None], *, marks: Marks | None = None) -> T:
     """The picked value of the one JSON object in a reply; where there is none, the reason is raised.
 
     Args:
         raw: as in `parse_structured`.
-        pick: as in `parse_structured`.
+        pick: as in `parse_structured`; so is `marks`.
 
     Returns:
         As `parse_structured`, but never `None`.
@@ -90,15 +89,17 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
             stand in for a value. `OUTPUT_MALFORMED`: JSON that is cut off, broken or no object. `OUTPUT_REJECTED`:
             `pick` accepted no object; what it raised last is the `__cause__`. `OUTPUT_AMBIGUOUS`: it accepted objects
             of different values, and neither the first nor the last may win, or pasted text could.
+        TypeError: `marks` is not a `Marks`.
 
     >>> require_structured('{"title": "Balcony he', pick_title)
     Traceback (most recent call last):
     sidecall.errors.ValidationError: the reply's JSON is cut off, broken or no object
     """
+    finder = MARKS.finder if marks is None else _checked(marks)
     reply = _text_or_none(raw)
     if reply is None:
-        raise _refusal("OUTPUT_MISSING", f"the reply is {a_type(raw)}, and not a str")
-    parts = answer(reply)
+        raise _refusal("OUTPUT_MISSING", f"the reply is of type {type_name(raw)}, and not a str")
+    parts = answer(reply, finder)
     accepted: list[T] = []
     cause = None
     for _, _, _, value in parts:
@@ -106,6 +107,9 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
             continue
         try:
             picked = pick(value)
+            if type(picked) is CoroutineType:
+                picked.close()
+                raise TypeError("the picker is a coroutine function: it gives a coroutine, and not a value")
         except Exception as error:
             cause = error
             continue
@@ -116,26 +120,31 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
         accepted.append(picked)
     if accepted:
         return accepted[0]
-    code = _code_without_value(reply, parts)
-    raised = f"{_MESSAGES[code]}; it raised {a_type(cause)}" if cause is not None else None
+    code = _code_without_value(reply, parts, finder)
+    raised = f"{_MESSAGES[code]}; it raised {type_name(cause)}" if cause is not None else None
     raise _refusal(code, raised) from cause
 
 
-def answer_text(raw: str | None) -> str:
+def answer_text(raw: str | None, *, marks: Marks | None = None) -> str:
     """The answer of a reply as plain text: what to show in place of a value, after `OUTPUT_MISSING` alone.
 
     Args:
-        raw: as in `parse_structured`.
+        raw: as in `parse_structured`; so is `marks`.
 
     Returns:
-        The reply without reasoning, invented turns and special tokens, trimmed; `""` where nothing is left. The rest
-        is as it came: `clean_string` tells whether it is fit for use.
+        The reply without reasoning, other turns, special tokens and calls of tools, and without one pair of tags
+        such as `<answer>` around all of it, trimmed; `""` where nothing is left. The rest is as it came:
+        `clean_string` tells whether it is fit for use.
+
+    Raises:
+        TypeError: `marks` is not a `Marks`.
 
     >>> answer_text("<think>Must I refuse?</think>\\nI can't name this chat.<|im_end|>")
     "I can't name this chat."
     """
+    finder = MARKS.finder if marks is None else _checked(marks)
     reply = _text_or_none(raw) or ""
-    return text_of(reply, answer(reply))
+    return text_of(reply, answer(reply, finder), finder)
 
 
 def pick_title(value: object) -> str | None:
@@ -232,6 +241,12 @@ def _member(value: object, key: str) -> object:
     return dict.get(value, key) if is_a(value, dict) else None
 
 
+def _checked(marks: object) -> Finder:
+    if not is_a(marks, Marks):
+        raise TypeError(f"marks must be a Marks; it is of type {type_name(marks)}")
+    return marks.finder
+
+
 def _is_equal(one: object, other: object) -> bool:
     try:
         return (one == other) is True
@@ -239,14 +254,21 @@ def _is_equal(one: object, other: object) -> bool:
         return False
 
 
-def _code_without_value(reply: str, parts: list[Part]) -> str:
+def _code_without_value(reply: str, parts: list[Part], finder: Finder) -> Code:
     kinds = {kind for kind, *_ in parts}
     if "object" in kinds:
         return "OUTPUT_REJECTED"
-    if "broken" in kinds or _JSON_START.match(text_of(reply, parts)):
+    if "broken" in kinds or _is_debris(text_of(reply, parts, finder)):
         return "OUTPUT_MALFORMED"
     return "OUTPUT_MISSING"
 
 
-def _refusal(code: str, message: str | None = None) -> ValidationError:
+def _is_debris(text: str) -> bool:
+    """Whether text is JSON of another shape, or a piece of it."""
+    # A JSON string may hold JSON.
+    starts = (text, text[1:].replace('\\"', '"').lstrip("\\nrt")) if text.startswith('"') else (text,)
+    return text in ("null", "true", "false") or bool(_FENCE.search(text)) or any(map(_JSON_START.match, starts))
+
+
+def _refusal(code: Code, message: str | None = None) -> ValidationError:
     return ValidationError([{"code": code, "message": message or _MESSAGES[code]}])

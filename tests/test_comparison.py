@@ -8,16 +8,19 @@ from pathlib import Path
 
 import compare
 import pytest
+from corpus import load_cases
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "comparison.md").read_text(encoding="utf-8")
 AGAIN = "make the page's tables again, as docs/comparison.md says"
 
 
 def cells(name: str) -> list[str]:
-    """A tool's cells in the table of answers, which has the version in the second column."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"]
-    [row] = [row[2:] for row in rows if row[0] == name]
-    return row
+    """A tool's counts in the table of answers, which alone has a column of numbers for each of them."""
+    rows = re.findall(
+        rf"^\| {re.escape(name)} \| [^|]+((?:\| \d+ ){{{len(compare.KINDS) + 1}}})\|$", PAGE, re.MULTILINE
+    )
+    [row] = rows
+    return re.findall(r"\d+", row)
 
 
 @pytest.mark.parametrize("tool", [compare.PLAIN_SPAN, compare.SIDECALL], ids=lambda tool: tool.name)
@@ -27,10 +30,10 @@ def test_the_page_gives_the_counts_of_today(tool: compare.Tool) -> None:
 
 
 def test_the_page_gives_the_numbers_of_cases_of_today() -> None:
-    every, policy = len(compare.load_cases()), len(compare.policy_ids())
+    every, policy = len(load_cases()), len(compare.policy_ids())
     assert re.findall(r"(\d+) cases, (\d+) of them `policy`", PAGE) == [(str(every), str(policy))], AGAIN
     assert f"right of the {every - policy} |" in PAGE, AGAIN
 
 
 def test_the_page_has_a_row_for_each_tool() -> None:
-    assert all(len(cells(tool.name)) == len(compare.KINDS) + 1 for tool in compare.TOOLS)
+    assert all(cells(tool.name) for tool in compare.TOOLS)

@@ -410,9 +410,7 @@ def test_a_header_of_the_assistant_is_no_part_of_the_answer(header: str) -> None
         pytest.param(f"<|im_start|>user Name it {DRAFT}", Shown(""), id="a role and text in a header"),
         pytest.param(f"<|im_start|>User\n{DRAFT}", Shown(""), id="a role with a capital in a header"),
         pytest.param(f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>set\n{ANSWER}", "Answer", id="the words of a call"),
-        pytest.param(
-            f"<|start|>user<|message|>{DRAFT}<|end|><|start|>assistant{ANSWER}", "Answer", id="one's own header"
-        ),
+        pytest.param(f"<|start|>user<|message|>{DRAFT}<|end|><|start|>assistant{ANSWER}", "Answer", id="a new header"),
         pytest.param("<|x|>ai\nBasil", Shown("Basil"), id="the role ai"),
         pytest.param("<|x|>assistant", Shown(""), id="a role at the end"),
         pytest.param("<|x|> \tuser\nBasil", Shown("user\nBasil"), id="a role behind blanks"),
@@ -513,9 +511,7 @@ def nested(depth: int) -> str:
         pytest.param("<b>Basil</b> 1 < 2", "<b>Basil</b> 1 < 2", id="HTML and a sign"),
         pytest.param("<bos><s>Basil [gMASK]", "Basil [gMASK]", id="what begins a reply, and is text elsewhere"),
         pytest.param("Use <s> here", "Use <s> here", id="a beginning in the middle of a text"),
-        pytest.param(
-            "Cleaning glass", "Cleaning glass", id="a word that ends as the beginning of a word of the tables"
-        ),
+        pytest.param("Cleaning glass", "Cleaning glass", id="a word that ends as a mark begins"),
     ],
 )
 def test_the_text_of_an_answer_is_free_of_tokens_and_cut_marks(reply: str, text: str) -> None:

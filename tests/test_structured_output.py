@@ -181,7 +181,7 @@ PLAIN = [
         pytest.param(f"[{{{B}}}]", "B", id="doubled braces in a list"),
         pytest.param(f"{{<|x|></s>{B}", "B", id="a brace before a token"),
         pytest.param("Plums {name <think>a</think>}", Shown("Plums {name }"), id="a brace before a block"),
-        pytest.param("Plums {name <think>a", MALFORMED, id="a brace before a block that hides the rest"),
+        pytest.param("Plums {name\n<think>a", MALFORMED, id="a brace before a block that hides the rest"),
         # What may be shown, and what is debris.
         pytest.param("I can't help with that.", Shown("I can't help with that."), id="a refusal"),
         pytest.param("", Shown(""), id="nothing"),

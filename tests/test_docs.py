@@ -9,6 +9,7 @@ import pkgutil
 import re
 import textwrap
 import traceback
+from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 from typing import Any, get_args
@@ -17,9 +18,10 @@ from xml.etree import ElementTree
 import benchmark
 import pytest
 from pages import DOCS, PATHS, ROOT, TEXTS, anchors, blocks, links, rows, section
+from test_hostile import FLOODS
 
 import sidecall
-from sidecall import Code, ContextPolicyError, Marks, ValidationError
+from sidecall import Code, ContextFragment, ContextPolicyError, Marks, ValidationError
 
 README, REFERENCE = TEXTS["README.md"], TEXTS["docs/reference.md"]
 WITH_PYTHON = {"README.md", *(f"docs/{name}.md" for name in ("design", "guide", "providers", "reference", "reporting"))}
@@ -198,7 +200,7 @@ def test_the_figures_of_the_design_page_are_of_the_benchmark_as_it_is() -> None:
     names = [line[:52].rstrip() for line in figures[1:]]  # below the line with the versions
     measured = [name for name, *_ in (*benchmark.REPLIES, *benchmark.VALUES)]
     assert names[:-1] == [*measured, benchmark.ASSEMBLY]
-    assert names[-1].removeprefix(f"the worst of {len(benchmark.FLOODS)}: ") in benchmark.FLOODS
+    assert names[-1].removeprefix(f"the worst of {len(FLOODS)}: ") in FLOODS
     assert not re.search(r"over$", shown.code, re.MULTILINE)
 
 
@@ -260,3 +262,8 @@ def test_the_reference_has_each_code_once_with_its_class() -> None:
     assert sorted(table) == sorted(
         (code, "ContextPolicyError" if code in policy else "ValidationError") for code in get_args(Code)
     )
+
+
+def test_the_reference_has_each_field_of_a_fragment() -> None:
+    table = [name.strip("`") for name, *_ in rows(section(REFERENCE, "### `ContextFragment`"))]
+    assert table == [field.name for field in fields(ContextFragment)]

@@ -133,6 +133,7 @@ FLOODS = {
     "opening marks": "<think>",
     "opening marks on lines": "<think>\n",
     "opening marks in sentences": "x <think> ",
+    "opening marks far apart on a line": f"{'x' * 300} <think> ",
     "other opening marks in sentences": "x [THINK] ◁think▷ <|START_THINKING|> <|think:start|> ",
     "opening marks of parts in sentences": 'x <|open|>think<|sep|> <|channel>thought <details type="reasoning"> ',
     "closing marks": "</think>",
@@ -169,7 +170,7 @@ FLOODS = {
     "marks in keys": '{"</think>":',
     "cut objects": '{"a":</think>',
     "tokens": "<|a|>",
-    "nested tokens": "<|a",
+    "unfinished tokens": "<|a",
     "tokens that join": "<|im_<|x|>end|>",
     "wrappers": "<answer>",
     "ends of wrappers": "x</answer>",
@@ -181,39 +182,47 @@ FLOODS = {
     "backticks": "`",
     "tildes": "~~ ",
     "commas": ",",
-    "joined words of a tag": ":think",
-    "quotes and colons behind a brace": "{'a' b",
 }
 STARTS = ["", '{"', '{"title": "x', "x", "<answer>", "analysisA", "<|", "<a:", "["]
 
 
-def growth(call: Callable[[str], object], flood: str, start: str, length: int = 12_000) -> float:
-    """How much longer a flood of four times the length takes."""
-    times = []
-    for size in (length, 4 * length):
-        reply = start + flood * (size // len(flood))
-        begin = process_time()
-        call(reply)
-        times.append(process_time() - begin)
-    return times[1] / times[0]
-
-
-def read(reply: str) -> None:
+def both(reply: str) -> None:
     parse_structured(reply, pick_title)
+    answer_text(reply)
 
 
-@pytest.mark.parametrize("call", [read, answer_text], ids=["value", "text"])
+def seconds(reply: str) -> float:
+    begin = process_time()
+    both(reply)
+    return process_time() - begin
+
+
+def is_linear(make: Callable[[int], str], size: int) -> bool:
+    """Whether four times the size takes about four times as long. A square would take sixteen times as long."""
+    return any(seconds(make(4 * size)) < 7 * seconds(make(size)) for _ in range(5))
+
+
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
-def test_four_times_a_flood_takes_about_four_times_as_long(flood: str, call: Callable[[str], object]) -> None:
-    # A square takes sixteen times as long, so no busy moment of the machine makes all of five tries fail.
-    for start in STARTS if len(flood) < 4 else STARTS[:3]:
-        assert any(growth(call, flood, start) < 8 for _ in range(5)), start
+def test_four_times_a_flood_takes_about_four_times_as_long(flood: str) -> None:
+    def repeated(size: int) -> str:
+        return start + flood * (size // len(flood))
+
+    # As long as is needed to see a mild square, and that is no longer than a fifth of a second.
+    start = ""
+    size = round(12_000 * min(20, max(1, 0.02 / min(seconds(repeated(12_000)) for _ in range(2)))))
+    assert is_linear(repeated, size)
+    for start in STARTS if len(flood) < 4 else STARTS[1:3]:
+        assert is_linear(repeated, 6_000), start
 
 
-@pytest.mark.parametrize("closed", [True, False], ids=["closed", "cut off"])
-@pytest.mark.parametrize("core", ["1", "oops", "NaN"])
-def test_marks_in_nested_keys_make_no_level_be_read_again(core: str, closed: bool) -> None:
-    # The decoder reads all levels, and the mark in the first key makes the rest be read again, and so on.
-    levels = '{"</think>":' * 700 + core + "}" * 700 * closed
-    assert parse_structured(levels * 5 + '{"title": "A"}', pick_title) == "A"
-    assert any(growth(read, levels, "", 4 * len(levels)) < 8 for _ in range(5))
+@pytest.mark.parametrize(
+    ("opening", "core", "closing"),
+    [
+        # The decoder reads all levels, and the mark in the first key makes the rest be read again, and so on.
+        *(pytest.param('{"</think>":', core, "}", id=f"marks in keys around {core}") for core in ("1", "oops", "NaN")),
+        pytest.param('{"</think>":', "1", "", id="marks in keys, cut off"),
+        pytest.param("<|a", "<|x|>", "b|>", id="tokens in tokens"),
+    ],
+)
+def test_no_level_of_what_is_nested_is_read_again(opening: str, core: str, closing: str) -> None:
+    assert is_linear(lambda depth: opening * depth + core + closing * depth, 220)

@@ -292,7 +292,7 @@ def test_the_mark_of_a_channel_or_another_token_ends_no_turn(mark: str) -> None:
         ),
         pytest.param(
             "no_think NO_THINK x:no_think x_no_think x|no_think think_tank thinking_mode think_:x rethink xthink"
-            " thinkx thinker a:thinker a:rethink a.think a-think think-x think.x _think :think aé:think think/",
+            " thinkx thinker a:thinker a:rethink a.think a-think think-x think.x _think :think think/",
             "Draft",
             id="joined otherwise",
         ),
@@ -419,8 +419,8 @@ def test_a_header_of_the_assistant_is_no_part_of_the_answer(header: str) -> None
         pytest.param("So <|x|>assistant{note}", Shown("So {note}"), id="a role before a brace"),
         pytest.param("<|x|>assistant◁think▷so", Shown(""), id="a role before a mark"),
         pytest.param("<|channel|>final <|constrain|>json<|message|>No.", Shown("No."), id="the words of a header"),
-        pytest.param(f"<|x|>{'w' * 64}<|sep|>No.", Shown("No."), id="64 characters of a header"),
-        pytest.param(f"<|x|>{'w' * 65}<|sep|>No.", Shown(f"{'w' * 65}No."), id="65 characters of a header"),
+        pytest.param(f"<|open|>{'w' * 64}<|sep|>No.", Shown("No."), id="64 characters of a header"),
+        pytest.param(f"<|open|>{'w' * 65}<|sep|>No.", Shown(f"{'w' * 65}No."), id="65 characters of a header"),
         pytest.param("<|x|>a b\nc<|message|>No.", Shown("a b\ncNo."), id="two lines are no header"),
         pytest.param("<|x|>a b<|x|>No.", Shown("a bNo."), id="words before a token that ends no header"),
         pytest.param("<|channel|>final<|message|>JSON", Shown("JSON"), id="a word that headers have"),
@@ -432,7 +432,7 @@ def test_what_stands_in_and_behind_a_token_is_its_own(reply: str, expected: obje
 
 
 NAMED_CALLS = """
-<tool_call> </tool_call> <tool_calls> <function_call> <function_calls> <x:function_call> <|tool_call|> <|tool_call>
+<tool_call> <tool_calls> <function_call> <function_calls> <x:function_call> <|tool_call|> <|tool_call>
 <｜tool▁calls▁begin｜> <|tool_calls_section_begin|> <|tool_call_begin|> <TOOL_CALL> <function=
 """
 
@@ -503,8 +503,8 @@ def nested(depth: int) -> str:
         pytest.param("Basil</thin<|im_end|>", "Basil</thin", id="half a mark before the end of the turn"),
         pytest.param("Basil<|im_<|x|>end|>", "Basil", id="a token that the removal of another joins"),
         pytest.param("Basil<|im_<|x|>en", "Basil", id="a cut one that it joins"),
-        pytest.param(f"Basil{nested(14)}.", "Basil.", id="tokens fifteen deep"),
-        pytest.param(f"Basil{nested(15)}.", "", id="tokens so deep that nobody means well"),
+        pytest.param(f"Basil{nested(15)}.", "Basil.", id="tokens sixteen deep"),
+        pytest.param(f"Basil{nested(16)}.", "", id="tokens so deep that nobody means well"),
         pytest.param(f"Basil<|{'x' * 64}|>.", "Basil.", id="64 characters of a token"),
         pytest.param(f"Basil<|{'x' * 65}|>.", f"Basil<|{'x' * 65}|>.", id="65 characters"),
         pytest.param("f <| x |> g <||> <|a<b|>", "f <| x |> g <||> <|a<b|>", id="operators that look like a token"),

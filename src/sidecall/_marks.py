@@ -69,7 +69,8 @@ _TURNS = """
 # They begin the turn of another role than the assistant. A token that names the role need not stand here.
 _OTHER_TURNS = """
 <|user|> <｜User｜> [|user|] [|system|] [|tool|] <|observation|> [INST] <<SYS>> <</SYS>> [SYSTEM_PROMPT]
-[AVAILABLE_TOOLS] [TOOL_RESULTS] <|tool_response> <|tool> <start_function_response> <function_response>
+[AVAILABLE_TOOLS] [TOOL_RESULTS] <|tool_response> <|tool> <start_user> <start_system>
+<start_function_response> <function_response>
 <SPECIAL_10>System <SPECIAL_11>User <role>HUMAN</role> <role>SYSTEM</role> <role>OBSERVATION</role>
 <｜latest_reminder｜> <|userprompt|> <|tools|> <_user> <#user#> <#user_context#> <#system#> <#meta#>
 <reserved_106> <|begin_content|>

@@ -10,12 +10,13 @@ from ._search import (
     BEGINNING,
     CALL,
     HEADER,
-    HEADER_BEHIND_START,
     HEADER_START,
     LEADING,
     LEADING_BLOCKS,
     LINE_START,
     OTHER_TURN,
+    OWN_MESSAGE,
+    ROLE,
     TURN,
     Finder,
 )
@@ -75,19 +76,24 @@ def answer(reply: str, finder: Finder) -> list[Part]:
 
 
 def text_of(reply: str, parts: list[Part], finder: Finder) -> str:
-    """The answer as text, without what is not for showing but in objects."""
-    texts = [""]
+    """The answer as text, up to the call of a tool, without tokens but in objects, and without a wrapper."""
+    texts: list[str] = []
+    stretch: list[str] = []  # joined at once, as there may be many
+    end = 0
+    shown_end = len(_without_cut_mark(reply, finder))
     for kind, start, end, _ in parts:
-        if kind in ("object", "broken"):
-            texts[-1:] = [_shown(texts[-1], finder), reply[start:end], ""]
-        else:
-            texts[-1] += reply[start:end]
-    text = texts[-1]
-    if parts and parts[-1][2] == len(reply):
-        # Twice: a token may be the first part of a cut mark, and the removal of one may join a cut one.
-        text = _without_cut_mark(_shown(_without_cut_mark(text, finder), finder), finder)
-    text = _shown(text, finder)
-    text = "".join((*texts[:-1], text)).strip(BLANKS)
+        if kind == "text":
+            stretch.append(reply[start : min(end, shown_end)])
+        elif kind in ("object", "broken"):
+            texts += [_shown("".join(stretch), finder), reply[start:end]]
+            stretch.clear()
+        elif CALL.match(reply, start):
+            end = 0
+            break
+    text = "".join(stretch)
+    if end == len(reply):
+        text = _without_cut_mark(_shown(text, finder), finder)  # the removal of a token may join half a mark
+    text = "".join((*texts, _shown(text, finder))).strip(BLANKS)
     wrapper = _WRAPPER.fullmatch(text)
     return wrapper[2].strip(BLANKS) if wrapper else text
 
@@ -144,7 +150,7 @@ def _of_turns(reply: str, parts: list[Part]) -> list[Part]:
             only_text = only_text or (len(kept) if seen else 0)
         elif kind == "own header":
             is_skipped = False
-        elif kind == "close" and not (is_behind_token and (is_ended or only_text)):
+        elif kind == "close" and not (is_behind_token and (is_ended or is_skipped or only_text)):
             kept, seen, only_text, is_ended, is_skipped = [], set(), 0, False, False
         elif kind != "close" and not (is_ended or is_skipped):
             kept.append(part)
@@ -157,19 +163,21 @@ def _of_turns(reply: str, parts: list[Part]) -> list[Part]:
 
 
 def _of_lists(reply: str, parts: list[Part]) -> list[Part]:
-    """The parts, where entries of a list that stand beside a broken one are none: there was a choice, now unknown."""
+    """The parts, where no entry of a list that has a broken one is a candidate: there was a choice, now unknown."""
     shape = ""
-    is_open = False  # a bracket
+    depth = 0  # of brackets
     for kind, start, end, _ in parts:
-        text = reply[start:end].strip(BLANKS)
-        if kind == "text" and text not in ("", ","):
-            is_open = text.rfind("[") > text.rfind("]") or (is_open and "]" not in text)
-        separator = "," if text in ("", ",") else "[" if is_open else "t"
-        shape += separator if kind == "text" else kind[0]
-    for found in re.finditer(r"(?<=\[)[ob,]*b[ob,]*", shape):
-        for index in range(*found.span()):
-            kind, start, end, _ = parts[index]
-            parts[index] = ("broken" if kind == "object" else kind, start, end, None)
+        text = reply[start:end].strip(BLANKS) if kind == "text" else ""
+        outside = depth == 0
+        for bracket in re.findall(r"[\[\]]", text):
+            depth = max(0, depth + (1 if bracket == "[" else -1))
+        in_list = "t" if depth == 0 else "[" if outside else ";"
+        shape += kind[0] if kind != "text" else {"": "_", ",": ","}.get(text, in_list)
+    for found in re.finditer(r"(?<=\[)[ob,;_]*", shape):
+        if re.search("o_*,_*b|b_*,_*o", found[0]):
+            for index in range(*found.span()):
+                kind, start, end, _ = parts[index]
+                parts[index] = ("broken" if kind == "object" else kind, start, end, None)
     return parts
 
 
@@ -241,7 +249,7 @@ class _Scan:
             if end is None and not row.block.is_no_word and not self._begins_line(found.start()):
                 return None
             return "block", len(self._reply) if end is None else end
-        pattern = HEADER_BEHIND_START if HEADER_START.fullmatch(found[0]) else HEADER
+        pattern = HEADER if HEADER_START.fullmatch(found[0]) else ROLE
         header = pattern.match(self._reply, found.end())
         assert header  # it may be empty
         if row.kind == "close":
@@ -252,7 +260,7 @@ class _Scan:
             return "turn", header.end()
         if self._begins_line(found.start()):
             self._line = header.end()
-        return "own header" if header[2] else "token", header.end()
+        return "own header" if header[2] or OWN_MESSAGE.fullmatch(found[0]) else "token", header.end()
 
     def _mark(self, found: re.Match[str]) -> int:
         """Adds the parts of a mark, and gives the position to go on from."""

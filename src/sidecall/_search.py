@@ -19,35 +19,38 @@ _SPACE = f"[{re.escape(BLANKS)}\u00ad\u061c\u180e\u200c-\u200f\u202a-\u202e\u206
 # A thinking tag is a rule, as makers join what they like to the word: `<seed:think>`, `<ifm|think_fast>`,
 # `<think:6124c78e>`. `_` joins from behind only where something is joined in front: `<think_tank>` is no such tag.
 _THINK = r"think(?:ing)?(?:[:|][^\s<>/]*)?"
-_JOINED = r"(?=[a-zA-Z0-9]*+[:_|.-])(?i:[\w.-][\w.:|-]{0,64}?[:_|](?<![<:_|/]no_)think(?:ing)?(?:[:_|][^\s<>/]{0,64})?)"
+_JOINED = r"(?=[^\W_]*+[:_|.-])(?i:[\w.-][\w.:|-]{0,64}?[:_|](?<![<:_|/]no_)think(?:ing)?(?:[:_|][^\s<>/]{0,64})?)"
 _TAG = re.compile(r'<(/?)([a-zA-Z][\w:]*)(?: (\w+)="(\w+)")?>')
 _TAG_END = r"(?:\s[^<>]*+)?(?<!/)>"
 
 # A special token has no blanks in it: `<| x |>` is an operator.
-_TOKEN = r"<[|｜][^<>|｜\s]{1,64}[|｜]>"
+_TOKEN = r"<[|｜][^<>{}|｜\s]{1,64}[|｜]>"
 
-# A token that names a role begins its turn, or ends it. A call is the assistant's, whatever tool it names.
+# A token that names a role begins its turn, or ends it. A call is the assistant's, whatever tool it names. A token that
+# names the model heads a message of its turn.
 _OTHER_ROLES = "user|human|system|developer|observation|environment|ipython|tool_response|tools?"
 _OWN_ROLES = "assistant|chatbot|bot|model|ai"
 _NAMES = r"[<\[][|｜](?!.*(?:call|invoke|list|request|prefix|sep))(?:.*[^a-z])?(?:{})(?:[^a-z].*)?[|｜][>\]]"
 OTHER_TURN = re.compile(rf"(?!.*(?:end|/)){_NAMES.format(_OTHER_ROLES)}", re.IGNORECASE)
-TURN = re.compile(_NAMES.format(f"{_OTHER_ROLES}|{_OWN_ROLES}|eos|eot"), re.IGNORECASE)
+TURN = re.compile(_NAMES.format(f"{_OTHER_ROLES}|assistant|chatbot|bot|eos|eot"), re.IGNORECASE)
+OWN_MESSAGE = re.compile(_NAMES.format("model"), re.IGNORECASE)
 
-# What belongs to the token in front of it: a role, and the words of a header up to the token that ends it. The first
-# group is the role where it is not the assistant's, the second where it is. Behind most tokens an answer may begin with
-# the name of a role, so it is one in lower case and where nothing else stands on its line; behind those that begin a
-# header nothing but a role can stand.
+# A role belongs to the token in front of it. Behind most tokens an answer may begin with the name of one, so it counts
+# in lower case, and where nothing else stands on its line. Behind a token that begins a header nothing but a role can
+# stand, and the words up to the token that ends it are the header's. The first group is the role where it is not the
+# assistant's, the second where it is.
 _INLINE = r"[^\S\n]*"
-_ALONE = rf"\"|{_INLINE}(?:[\n<\[{{◁]|\w+=|\Z)"
-_HEADER = (
-    rf"(?:(?:{_INLINE}message role=\")?(?:{{}}|{{}})(?={{}}))?(?:(?!{_INLINE}to=self<)[^\n<>{{{{}}}}\[\]]{{{{1,64}}}}"
-    r"(?=<\|(?:message|sep|im_sep|im_middle|end_header_id|header_end|end_of_role|role_end|im:content|plamo:msg)\|>))?"
+_ROLE = rf"(?:({_OTHER_ROLES})|({_OWN_ROLES}))(?={_INLINE}(?:[\n<\[{{◁]|\Z))"
+_ENDS = r"<\|(?:message|sep|im_sep|im_middle|end_header_id|header_end|end_of_role|role_sep|im:content|plamo:msg)\|>"
+ROLE = re.compile(f"(?:{_ROLE})?")
+HEADER = re.compile(
+    rf"(?:{_INLINE}(?:message role=\")?(?:({_OTHER_ROLES}|function)|({_OWN_ROLES}))\b(?:{_INLINE}\w+=[^\n<]*(?=\n))?)?"
+    rf"(?:<\|role_end\|>|(?!{_INLINE}to=self<)[^\n<>{{}}\[\]]{{1,64}}(?={_ENDS}))?",
+    re.IGNORECASE,
 )
-_ANY_HEADER = _HEADER.format(_OTHER_ROLES, _OWN_ROLES, _ALONE)
-HEADER = re.compile(_HEADER.format(f"({_OTHER_ROLES})", f"({_OWN_ROLES})", _ALONE))
-HEADER_BEHIND_START = re.compile(_HEADER.format(f"({_OTHER_ROLES})", f"({_OWN_ROLES})", r"\b"), re.IGNORECASE)
 HEADER_START = re.compile(
     r"<\|(?:im_|im:|header_|role_)?start(?:_header_id|_of_role)?\|>|<\|(?:begin|plamo:tag)\|>|<start_of_turn>|<\|turn>"
+    r"|<\|(?:channel|constrain|open|close)\|>.*"
     r"|\]~b\]|<seed:bos>|<beginning_of_sentence>",
     re.IGNORECASE,
 )
@@ -87,7 +90,8 @@ class Row(NamedTuple):
 
 
 def _any_case(char: str) -> str:
-    return re.escape(char) if char.lower() == char.upper() else f"[{char.lower()}{char.upper()}]"
+    cases = {char.lower(), char.upper()}
+    return re.escape(char) if len(cases) == 1 else f"[{''.join(case for case in sorted(cases) if len(case) == 1)}]"
 
 
 def _tail(mark: str, start: int) -> str:
@@ -109,7 +113,7 @@ def _rows(kind: Kind, block: Block, marks: Iterable[str]) -> Iterator[Row]:
         elif kind == "close":
             yield Row(mark, kind, block, rf"{mark}(?<![{_CAPITAL}{_SMALL}]{mark})(?:(?=json)|(?![{_SMALL}]))")
         elif not mark.isalpha():
-            yield Row(mark, kind, block, f"{_TOKEN}{_ANY_HEADER}{BLANK}{re.escape(mark)}")
+            yield Row(mark, kind, block, f"{_TOKEN}(?:{_OTHER_ROLES}|{_OWN_ROLES})?{BLANK}{re.escape(mark)}")
         if mark in ("<think>", "</think>"):
             yield Row(mark, kind, block, f"{mark.removesuffix('think>')}{_JOINED}{_TAG_END}")
 
@@ -166,7 +170,7 @@ class Finder:
         self.in_text = re.compile(f"{source}|{BEGIN.pattern}", re.DOTALL)
         # In no group, what decides where a broken object ends.
         self.in_object = re.compile(rf'{source}|["{{}}]|\\["\\]')
-        self.tokens = re.compile(f"(?:{_search(turn_rows)[0]}){_ANY_HEADER}")
+        self.tokens = re.compile(_search(turn_rows)[0])
         self.closing = {block: re.compile(_closing(block)) for block in blocks}
         # Where text around an object holds none of them, it holds no mark, nor another object.
         self.probes = tuple({"{", *(probe for row in self.rows for probe in _probes(row))})
@@ -191,7 +195,9 @@ _BEGINNINGS = "|".join(map(re.escape, BEGINNINGS))
 LINE_START = re.compile(rf"(?:[{re.escape(BLANKS)}]|{_BEGINNINGS})*+", re.IGNORECASE)
 
 # What a reply may begin with: tokens that are plain text elsewhere, and a header whose token was in the prompt.
-BEGINNING = re.compile(rf"(?:{BLANK}(?:{_BEGINNINGS}))*(?:{BLANK}to=(?!self<)[\w.-]+(?=<\|message\|>))?", re.IGNORECASE)
+BEGINNING = re.compile(
+    rf"(?:{BLANK}(?:{_BEGINNINGS}))*(?:{BLANK}(?:to=(?!self<)[\w.-]+|{_OWN_ROLES})(?={_ENDS}))?", re.IGNORECASE
+)
 LEADING_BLOCKS = [block for block in REASONING if block.is_leading for _ in block.opens]
 LEADING = re.compile(
     "|".join(
@@ -200,14 +206,17 @@ LEADING = re.compile(
         for mark in block.opens
     )
 )
-_NAMED_CALL = r"<[|｜]?(?i:(?:[^<>\s]*[^a-z<>\s])?(?:tool|function)[_▁]calls?(?![a-z])[^<>\s]*>|function\s+name=)"
+_NAMED_CALL = (
+    r"<(?![^<>\s]*(?:/|end))(?=[^<>\s]*+>)[|｜]?(?i:(?:[^<>\s]*[^a-z<>\s])?(?:tool|function)[_▁]calls?(?![a-z])[^<>\s]*>)"
+    r"|<function\s+name="
+)
 CALL = re.compile(f"{_search([Row(mark, 'token') for mark in CALLS])[0]}|{_NAMED_CALL}")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The marks of one's own model, beside the built-in tables: made once, and passed as `marks=`.
+    """The marks of your own model, beside the built-in tables. Make it once, and pass it as `marks=`.
 
     Args:
         reasoning: pairs of an opening and a closing mark of reasoning.
@@ -217,8 +226,8 @@ class Marks:
         ValueError: a mark is shorter than two characters, or has blanks at its ends.
         TypeError: anything else is not as above.
 
-    They are matched as the built-in ones are: in any case, a tag with attributes, an opening mark at the beginning of
-    a line or where it is closed.
+    The marks are matched as the built-in ones are. Upper and lower case are the same, and a tag may have attributes. An
+    opening mark counts at the beginning of a line; in a sentence it counts only if a mark behind it closes it.
 
     >>> Marks(reasoning=[("<ponder>", "</ponder>")], turns=["<|my_end|>"]).turns
     ('<|my_end|>',)

@@ -116,8 +116,8 @@ def validate_context_fragment(
             dict.
         ValidationError: `CONTEXT_TEXT`, a lone surrogate, which UTF-8 cannot hold, or U+0000, where servers in C cut
             the prompt; `CONTEXT_TOKEN`, one of `special_tokens`; `CONTEXT_BUDGET`, over `max_chars`.
-        TypeError: an argument but the fragment is not as annotated, `special_tokens` is one `str` or holds an empty
-            one, or `measure` returned anything but an int of 0 or more.
+        TypeError: another argument than the fragment is of a wrong type, `special_tokens` is one `str` or holds an
+            empty one, or `measure` returned anything but an int of 0 or more.
 
     >>> rows = ContextFragment(
     ...     id="rows", source_id="db", trust="tool", lifetime="step", role="user", max_chars=9, value={"n": 1}
@@ -147,8 +147,8 @@ def validate_context_budget(
     Args:
         input_chars: the size, an int from 0 to 2**53 - 1.
         max_input_chars: the most it may be, an int of that range, or `math.inf`.
-        exceeded: called with the budget where the size is over it; the exception it returns is raised, and
-            `None` asks for the default error. What it raises passes through.
+        exceeded: makes the error instead. It is called with the budget, but only if the size is over it. The
+            exception that it returns is raised; `None` asks for the usual error. What it raises passes through.
 
     Raises:
         ValidationError: `CONTEXT_BUDGET`, with `size` and `limit`.
@@ -185,8 +185,8 @@ def assemble_context(
 
     Raises:
         ContextPolicyError: at once, for the first fragment that breaks the policy.
-        ValidationError: one issue, `CONTEXT_TEXT`, `CONTEXT_TOKEN` or `CONTEXT_BUDGET`, for each fragment refused;
-            where there is none, `CONTEXT_BUDGET` for the sum, with the `sizes` of all.
+        ValidationError: one issue, `CONTEXT_TEXT`, `CONTEXT_TOKEN` or `CONTEXT_BUDGET`, for each refused fragment.
+            If no fragment was refused, but their sum is over the budget, `CONTEXT_BUDGET` with the `sizes` of all.
         TypeError: as in both validators, or `fragments` is not an iterable. All arguments are judged before the first
             fragment is read.
 

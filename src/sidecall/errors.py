@@ -14,10 +14,10 @@ Code = Literal[_Context, _Output, _Policy]
 
 
 class Issue(TypedDict):
-    """One reason for a refusal, ready for JSON as it stands.
+    """One reason for a refusal, as a dict that `json.dumps` takes.
 
-    `size`, `limit` and `sizes` are in the unit that was measured: characters unless the caller measured another.
-    `sizes` has the size of each fragment by its id, where all of them together are over the budget.
+    `size`, `limit` and `sizes` are in the unit of `measure`, which is characters by default. `sizes` is there if all
+    fragments together are over the budget: it has the size of each fragment, by its id.
 
     >>> issue: Issue = {"code": "CONTEXT_BUDGET", "message": "12 is over 10", "size": 12, "limit": 10}
     """
@@ -32,7 +32,7 @@ class Issue(TypedDict):
 
 
 class ValidationError(ValueError):
-    """Data was refused, as can be expected of data: fit to be shown, logged or answered with.
+    """Data was refused. The error can be shown to a user, logged, or sent as an answer.
 
     Args:
         issues: at least one `Issue`. Each is copied.

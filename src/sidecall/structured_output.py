@@ -52,18 +52,18 @@ _SUGGESTIONS = 3
 def parse_structured(
     raw: str | None, pick: Callable[[dict[str, Any]], T | None], *, marks: Marks | None = None
 ) -> T | None:
-    """The picked value of the one JSON object in a reply, or `None` for no answer.
+    """The value that `pick` takes from the one JSON object in a reply, or `None` if the reply has no answer.
 
     Args:
-        raw: the reply's content as it came; never its reasoning field.
-        pick: takes a candidate object, and gives its value, or `None` to reject it. What it raises is a rejection.
-        marks: the marks of one's own model, beside the built-in ones.
+        raw: the reply's content as it came, without the reasoning that a server sends in a field of its own.
+        pick: takes an object and gives its value. If it gives `None` or raises an error, the object is rejected.
+        marks: the marks of your own model, beside the built-in ones.
 
     Returns:
-        The value of the only object that `pick` accepts; where it accepts several, of all if they are equal.
+        The value of the object that `pick` accepts. If it accepts several, their values must be equal.
 
     Raises:
-        Nothing, whatever `raw` is and `pick` does, but `KeyboardInterrupt` and its like.
+        No `Exception`, whatever `raw` is and whatever `pick` does. `KeyboardInterrupt` and `SystemExit` pass through.
 
     >>> parse_structured('<think>Is {it} short?</think> Sure: {"title": "Balcony herbs"}', pick_title)
     'Balcony herbs'
@@ -75,7 +75,7 @@ def parse_structured(
 
 
 def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | None], *, marks: Marks | None = None) -> T:
-    """The picked value of the one JSON object in a reply; where there is none, the reason is raised.
+    """The same as `parse_structured`, but if the reply has no answer, an error says why.
 
     Args:
         raw: as in `parse_structured`.
@@ -85,10 +85,10 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
         As `parse_structured`, but never `None`.
 
     Raises:
-        ValidationError: with one issue. `OUTPUT_MISSING`: plain text, or nothing; only now may `answer_text(raw)`
-            stand in for a value. `OUTPUT_MALFORMED`: JSON that is cut off, broken or no object. `OUTPUT_REJECTED`:
-            `pick` accepted no object; what it raised last is the `__cause__`. `OUTPUT_AMBIGUOUS`: it accepted objects
-            of different values, and neither the first nor the last may win, or pasted text could.
+        ValidationError: with one issue. `OUTPUT_MISSING`: the reply is plain text or empty; only then may
+            `answer_text(raw)` stand in for a value. `OUTPUT_MALFORMED`: its JSON is cut off, broken, or not an object.
+            `OUTPUT_REJECTED`: `pick` accepted no object; what it raised last is the `__cause__`. `OUTPUT_AMBIGUOUS`:
+            `pick` accepted objects with different values.
         TypeError: `marks` is not a `Marks`.
 
     >>> require_structured('{"title": "Balcony he', pick_title)
@@ -126,15 +126,15 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
 
 
 def answer_text(raw: str | None, *, marks: Marks | None = None) -> str:
-    """The answer of a reply as plain text: what to show in place of a value, after `OUTPUT_MISSING` alone.
+    """The answer of a reply as plain text, to show in place of a value, but only after `OUTPUT_MISSING`.
 
     Args:
         raw: as in `parse_structured`; so is `marks`.
 
     Returns:
-        The reply without reasoning, other turns, special tokens and calls of tools, and without one pair of tags
-        such as `<answer>` around all of it, trimmed; `""` where nothing is left. The rest is as it came:
-        `clean_string` tells whether it is fit for use.
+        The reply without reasoning, other turns, special tokens and calls of tools, trimmed. One pair of tags such
+        as `<answer>` around all of it is left out, too. `""` if nothing is left. `clean_string` tells whether the text
+        is fit for use.
 
     Raises:
         TypeError: `marks` is not a `Marks`.
@@ -154,7 +154,7 @@ def pick_title(value: object) -> str | None:
         value: the object. Other keys in it do no harm.
 
     Returns:
-        The title, as `clean_string` gives it; `None` where there is none, or `value` is no dict.
+        The title, as `clean_string` gives it; `None` if there is none, or if `value` is not a dict.
 
     >>> pick_title({"title": " Balcony herbs ", "emoji": "🌿"})
     'Balcony herbs'
@@ -169,7 +169,7 @@ def pick_suggestions(value: object) -> list[str] | None:
         value: the object. Other keys in it do no harm.
 
     Returns:
-        One to three strings, as `clean_strings` gives them; `None` where there is none, or `value` is no dict.
+        One to three strings, as `clean_strings` gives them; `None` if there is none, or if `value` is not a dict.
 
     >>> pick_suggestions({"suggestions": ["How often?", "", "Which soil?", "Indoors?", "When?"]})
     ['How often?', 'Which soil?', 'Indoors?']
@@ -185,7 +185,7 @@ def pick_queries(value: object) -> list[str] | None:
         value: the object. Other keys in it do no harm.
 
     Returns:
-        One string or more, as `clean_strings` gives them; `None` where there is none, or `value` is no dict.
+        One string or more, as `clean_strings` gives them; `None` if there is none, or if `value` is not a dict.
 
     >>> pick_queries({"queries": ["", "herbs for a shady balcony"]})
     ['herbs for a shady balcony']
@@ -194,15 +194,15 @@ def pick_queries(value: object) -> list[str] | None:
 
 
 def clean_string(value: object) -> str | None:
-    """A string that is fit for use, trimmed: the piece to write a picker with.
+    """A string that is fit for use, trimmed. It is a piece to write your own picker with.
 
     Args:
-        value: anything. What is no string is never made one: `42` is no title.
+        value: anything. What is not a string is never turned into one: `42` is not a title.
 
     Returns:
-        The string without blanks at its ends: all that Python and JavaScript trim, U+200B and U+2060. `None` where
-        nothing but dots is left, or where it is corrupt: a lone surrogate, or a control character other than tab,
-        LF and CR.
+        The string without blanks at its ends: all that Python and JavaScript trim, U+200B and U+2060. `None` if only
+        dots or nothing is left, or if the string is corrupt: it has a lone surrogate, or a control character other
+        than tab, LF and CR.
 
     >>> pick_summary = lambda value: clean_string(value.get("summary"))
     >>> parse_structured('{"summary": "Basil needs sun."}', pick_summary)
@@ -219,10 +219,10 @@ def clean_strings(value: object) -> list[str] | None:
     """The strings of a list that are fit for use.
 
     Args:
-        value: anything. What is no list is never made one: `"a, b"` is no list.
+        value: anything. What is not a list is never turned into one: `"a, b"` is not a list.
 
     Returns:
-        What `clean_string` gives for each entry, in order, less its `None`s; `None` where no entry is left.
+        What `clean_string` gives for each entry, in order, without the `None`s. `None` if no entry is left.
 
     >>> clean_strings([" basil ", 7, None, "..."])
     ['basil']
@@ -266,7 +266,7 @@ def _code_without_value(reply: str, parts: list[Part], finder: Finder) -> Code:
 def _is_debris(text: str) -> bool:
     """Whether text is JSON of another shape, or a piece of it."""
     # A JSON string may hold JSON.
-    starts = (text, text[1:].replace('\\"', '"').lstrip("\\nrt")) if text.startswith('"') else (text,)
+    starts = (text, re.sub(r"^(?:\\[nrt])+", "", text[1:].replace('\\"', '"'))) if text.startswith('"') else (text,)
     return text in ("null", "true", "false") or bool(_FENCE.search(text)) or any(map(_JSON_START.match, starts))
 
 

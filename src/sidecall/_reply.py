@@ -164,6 +164,8 @@ def _of_turns(reply: str, parts: list[Part]) -> list[Part]:
 
 def _of_lists(reply: str, parts: list[Part]) -> list[Part]:
     """The parts, where no entry of a list that has a broken one is a candidate: there was a choice, now unknown."""
+    if "broken" not in {part[0] for part in parts}:
+        return parts
     shape = ""
     depth = 0  # of brackets
     for kind, start, end, _ in parts:

@@ -19,7 +19,10 @@ _SPACE = f"[{re.escape(BLANKS)}\u00ad\u061c\u180e\u200c-\u200f\u202a-\u202e\u206
 # A thinking tag is a rule, as makers join what they like to the word: `<seed:think>`, `<ifm|think_fast>`,
 # `<think:6124c78e>`. `_` joins from behind only where something is joined in front: `<think_tank>` is no such tag.
 _THINK = r"think(?:ing)?(?:[:|][^\s<>/]*)?"
-_JOINED = r"(?=[^\W_]*+[:_|.-])(?i:[\w.-][\w.:|-]{0,64}?[:_|](?<![<:_|/]no_)think(?:ing)?(?:[:_|][^\s<>/]{0,64})?)"
+_JOINED = (
+    r"(?=[a-zA-Z0-9]*+(?:[:_|.-]|[^\x00-\x7f]))"  # rules most tags of HTML out
+    r"(?i:[\w.-][\w.:|-]{0,64}?[:_|](?<![<:_|/]no_)think(?:ing)?(?:[:_|][^\s<>/]{0,64})?)"
+)
 _TAG = re.compile(r'<(/?)([a-zA-Z][\w:]*)(?: (\w+)="(\w+)")?>')
 _TAG_END = r"(?:\s[^<>]*+)?(?<!/)>"
 

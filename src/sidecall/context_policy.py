@@ -366,7 +366,7 @@ def _check_total(total: int, budget: int | None, exceeded: _Exceeded | None, siz
         return
     error = None if exceeded is None else exceeded(budget)
     if error is None:
-        message = f"the context measures {_shown(total)}, over its max_input_chars of {budget}"
+        message = f"the context measures {total}, over its max_input_chars of {budget}"
         issue = Issue(code="CONTEXT_BUDGET", message=message, size=total, limit=budget)
         raise ValidationError([issue if sizes is None else {**issue, "sizes": sizes}])
     if not is_a(error, BaseException):

@@ -48,7 +48,9 @@ def run(page: str, text: str) -> None:
             pytest.fail(f"{page}:{line}: {type(error).__name__}: {error}\n{shown}")
 
 
-@each_page
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs_os if name == "docs/recipes.md" else ()) for name in TEXTS]
+)
 def test_the_python_blocks_of_a_page_run(name: str) -> None:
     run(name, TEXTS[name])
 

@@ -133,7 +133,6 @@ FLOODS = {
     "opening marks": "<think>",
     "opening marks on lines": "<think>\n",
     "opening marks in sentences": "x <think> ",
-    "opening marks far apart on a line": f"{'x' * 300} <think> ",
     "other opening marks in sentences": "x [THINK] ◁think▷ <|START_THINKING|> <|think:start|> ",
     "opening marks of parts in sentences": 'x <|open|>think<|sep|> <|channel>thought <details type="reasoning"> ',
     "closing marks": "</think>",
@@ -209,10 +208,17 @@ def test_four_times_a_flood_takes_about_four_times_as_long(flood: str) -> None:
 
     # As long as is needed to see a mild square, and that is no longer than a fifth of a second.
     start = ""
-    size = round(12_000 * min(20, max(1, 0.02 / min(seconds(repeated(12_000)) for _ in range(2)))))
+    size = round(12_000 * min(9, max(1, 0.02 / min(seconds(repeated(12_000)) for _ in range(2)))))
     assert is_linear(repeated, size)
     for start in STARTS if len(flood) < 4 else STARTS[1:3]:
         assert is_linear(repeated, 6_000), start
+
+
+# A search for a line break finds half of one in U+0A0A, so it takes as long as any search can.
+@pytest.mark.parametrize("before", ["\u0a0a", "x\n", '{"a": "'], ids=["a line", "lines", "a string"])
+@pytest.mark.parametrize("unit", ["<think> ", "</think>", '{"a":1,}', "<|x|> ", "[{},{a:[", "<|im_end|>"])
+def test_what_stands_behind_a_long_text_is_no_reason_to_look_back_at_it(before: str, unit: str) -> None:
+    assert is_linear(lambda size: before * size + "x " + unit * (size // 400), 120_000 // len(before))
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,20 @@ class Mark(NamedTuple):
     marks: Marks | None = None
 
     @property
-    def alone(self) -> bool:
+    def counts_alone(self) -> bool:
         """Whether the closing mark counts where nothing is open."""
         return self.close in map(written, self.block.closes)
 
-    @property
-    def other(self) -> bool:
-        return self.text in OTHER_TURNS
+    def alone(self, otherwise: Any) -> Any:
+        return "Answer" if self.counts_alone else otherwise
+
+    def word(self, otherwise: Any) -> Any:
+        """What follows from the opening mark in mid-line, where nothing closes it."""
+        return otherwise if self.block.is_no_word else "Answer"
+
+    def other(self, text: str, otherwise: Any) -> Any:
+        """What follows from the mark of a turn, where the text before another role's turn is the answer."""
+        return Shown(text) if self.text in OTHER_TURNS else otherwise
 
 
 def written(mark: str) -> str:
@@ -60,10 +67,10 @@ OPENS = list({pair.text: pair for pair in reversed(PAIRS)}.values())
 INNER = [mark for mark in OPENS if not mark.block.is_leading]
 CLOSES = [
     mark
-    for mark in {(pair.close, pair.alone): pair for pair in PAIRS}.values()
-    if not mark.block.is_leading and (mark.alone or mark.close not in TURNS)
+    for mark in {(pair.close, pair.counts_alone): pair for pair in PAIRS}.values()
+    if not mark.block.is_leading and (mark.counts_alone or mark.close not in TURNS)
 ]
-ALONE = [mark for mark in CLOSES if mark.alone]
+ALONE = [mark for mark in CLOSES if mark.counts_alone]
 TAGS = [mark for mark in INNER if re.fullmatch(r"<[\w:]+( .*)?>", mark.text)]
 ENDS = [*(Mark(turn) for turn in TURNS + OTHER_TURNS), *(Mark(turn, marks=OWN) for turn in OWN.turns)]
 
@@ -85,7 +92,7 @@ OF_OPENS: Situations = {
     "opened twice": lambda m: (f"{m.text} {m.text} {DRAFT} {m.close}\n{ANSWER}", "Answer"),
     "others inside": lambda m: (f"{m.text}\n[THINK]\n<think>\n<|im_end|>{m.close}\n{ANSWER}", "Answer"),
     "behind blanks at the start": lambda m: (f"\n {m.text} {DRAFT}", Shown("")),
-    "behind a beginning": lambda m: (f"[gMASK]<sop> <s><s>\n{m.text} {DRAFT}", Shown("")),
+    "behind a beginning": lambda m: (f"[gMASK]<sop> <s><s><bos>]~!b[<BOS_TOKEN>\n{m.text} {DRAFT}", Shown("")),
     "in a string": lambda m: (string(f"{m.text} {m.close}"), f"{m.text} {m.close}"),
 }
 OF_INNER: Situations = {
@@ -93,10 +100,7 @@ OF_INNER: Situations = {
     "lower case": lambda m: (f"{m.text.lower()} {DRAFT} {m.close.lower()}{ANSWER}", "Answer"),
     "behind blanks": lambda m: (f"so\n \ufeff\t{m.text} {DRAFT}", Shown("so")),
     "far behind the line's beginning": lambda m: (f"so\n{' ' * 300}{m.text} {DRAFT}", Shown("so")),
-    "far behind text": lambda m: (
-        f"{'so ' * 99}{m.text} {ANSWER}",
-        Shown(("so " * 99)[:-1]) if m.block.is_no_word else "Answer",
-    ),
+    "far behind text": lambda m: (f"{'so ' * 99}{m.text} {ANSWER}", m.word(Shown(("so " * 99)[:-1]))),
     "on the last of many lines": lambda m: ("x\n" * 129 + m.text + DRAFT, Shown(("x\n" * 129)[:-1])),
     "behind tokens and a role": lambda m: (f"<s><|start|>assistant{m.text} {DRAFT}", Shown("")),
     "behind a header": lambda m: (f"<|header_start|>assistant<|header_end|>\n\n{m.text} {DRAFT}", Shown("")),
@@ -105,39 +109,24 @@ OF_INNER: Situations = {
     "behind the answer, on its line": lambda m: (f"So {ANSWER}{m.text} {DRAFT}", "Answer"),
     "behind a broken object": lambda m: (f'So {{"title": oops}}{m.text} {DRAFT}', MALFORMED),
     "behind a block": lambda m: (f"So [THINK] so [/THINK] {m.text} {DRAFT}", Shown("So")),
-    "behind a block and text": lambda m: (
-        f"[THINK] so [/THINK] x {m.text} {ANSWER}",
-        Shown("x") if m.block.is_no_word else "Answer",
-    ),
-    "in a sentence": lambda m: (f"The {m.text} opens.\n{ANSWER}", Shown("The") if m.block.is_no_word else "Answer"),
-    "in a broken object's sentence": lambda m: (
-        f'{{"title": "On {m.text} so", x}}\n{ANSWER}',
-        MALFORMED if m.block.is_no_word else "Answer",
-    ),
+    "behind a block and text": lambda m: (f"[THINK] so [/THINK] x {m.text} {ANSWER}", m.word(Shown("x"))),
+    "in a sentence": lambda m: (f"The {m.text} opens.\n{ANSWER}", m.word(Shown("The"))),
+    "in a broken object's sentence": lambda m: (f'{{"title": "On {m.text} so", x}}\n{ANSWER}', m.word(MALFORMED)),
     "closed in mid-line": lambda m: (f"My {m.text} {DRAFT} {m.close} {ANSWER}", "Answer"),
     "closed in mid-line text": lambda m: (f"Red {m.text}so{m.close}roses", Shown("Red roses")),
     "closed in a broken string": lambda m: (f'so {{"title": "Dra{m.text} {DRAFT} {m.close}\n{ANSWER}', "Answer"),
 }
 OF_CLOSES: Situations = {
-    "alone": lambda m: (f"so {DRAFT}\n{m.close} {ANSWER}", "Answer" if m.alone else AMBIGUOUS),
-    "quoted in its block": lambda m: (
-        f"{m.text} '{m.close}' {DRAFT} {m.close}\n{ANSWER}",
-        "Answer" if m.alone else AMBIGUOUS,
-    ),
-    "in a broken string": lambda m: (f'so {{"title": "Dra {m.close}\n{ANSWER}', "Answer" if m.alone else MALFORMED),
+    "alone": lambda m: (f"so {DRAFT}\n{m.close} {ANSWER}", m.alone(AMBIGUOUS)),
+    "quoted in its block": lambda m: (f"{m.text} '{m.close}' {DRAFT} {m.close}\n{ANSWER}", m.alone(AMBIGUOUS)),
+    "in a broken string": lambda m: (f'so {{"title": "Dra {m.close}\n{ANSWER}', m.alone(MALFORMED)),
     "behind the next header": lambda m: (
         f"{ANSWER}<|im_end|>\n<|im_start|>assistant\n {m.close}\n{m.close}{DRAFT}",
         "Answer",
     ),
     "behind the header next to a text": lambda m: (f"No.</s>\n<|im_start|>assistant\n{m.close}\nYes.", Shown("No.")),
-    "behind a header that ends nothing": lambda m: (
-        f"{DRAFT}<|x|>{m.close}{ANSWER}",
-        "Answer" if m.alone else AMBIGUOUS,
-    ),
-    "behind text of the next turn": lambda m: (
-        f"{DRAFT}<|im_end|> so {m.close}{ANSWER}",
-        "Answer" if m.alone else "Draft",
-    ),
+    "behind a header that ends nothing": lambda m: (f"{DRAFT}<|x|>{m.close}{ANSWER}", m.alone(AMBIGUOUS)),
+    "behind text of the next turn": lambda m: (f"{DRAFT}<|im_end|> so {m.close}{ANSWER}", m.alone("Draft")),
 }
 OF_ALONE: Situations = {
     "alone, before text": lambda m: (f"so{m.close} No.", Shown("No.")),
@@ -161,15 +150,12 @@ OF_ENDS: Situations = {
     "behind a remark": lambda m: (f"{ANSWER}\nDone. {m.text}\n{DRAFT}", "Answer"),
     "upper case": lambda m: (f"{ANSWER}{m.text.upper()}{DRAFT}", "Answer"),
     "lower case": lambda m: (f"{ANSWER}{m.text.lower()}{DRAFT}", "Answer"),
-    "before all": lambda m: (f" {m.text}\n{ANSWER}", Shown("") if m.other else "Answer"),
-    "before another turn": lambda m: (f"{m.text} So. {ANSWER}<|im_start|>assistant\n{ANSWER}", "Answer"),
-    "behind text": lambda m: (f"Sure. {m.text}\n{ANSWER}", Shown("Sure.") if m.other else "Answer"),
-    "between text and a broken object": lambda m: (
-        f'Sure. {m.text}\n{{"ti',
-        Shown("Sure.") if m.other else MALFORMED,
-    ),
+    "before all": lambda m: (f" {m.text}\n{ANSWER}", m.other("", "Answer")),
+    "before another turn": lambda m: (f" <|x|>\n{m.text} So. {ANSWER}<|im_start|>assistant\n{ANSWER}", "Answer"),
+    "behind text": lambda m: (f"Sure. {m.text}\n{ANSWER}", m.other("Sure.", "Answer")),
+    "between text and a broken object": lambda m: (f'Sure. {m.text}\n{{"ti', m.other("Sure.", MALFORMED)),
     "between two texts": lambda m: (f"No.{m.text}\nThen {{x}}", Shown("No.")),
-    "around a text": lambda m: (f"{m.text}\nNo.{m.text}\nThen", Shown("" if m.other else "No.")),
+    "around a text": lambda m: (f"{m.text}\nNo.{m.text}\nThen", m.other("", Shown("No."))),
     "behind a rejected object": lambda m: (f'{{"name": 1}}{m.text}{DRAFT}', REJECTED),
     "in a string": lambda m: (string(m.text), m.text),
     "in a broken string": lambda m: (f'{{"title": "Dra{m.text}\n{ANSWER}', MALFORMED),
@@ -234,47 +220,6 @@ def test_a_mark_with_one_character_changed_or_doubled_is_none(
     assert {each: got for each, got in outcomes.items() if got != expected} == {}
 
 
-# The tables themselves: as makers of models document their marks, so that no row goes missing.
-DOCUMENTED = """
-<think> </think>  <thinking> </thinking>  <thought> </thought>  <thoughts> </thoughts>  <reasoning> </reasoning>
-<thought_process> </thought_process>  <reflection> </reflection>  <analysis> </analysis>  <scratchpad> </scratchpad>
-<scratch_pad> </scratch_pad>  <antThinking> </antThinking>  <REASONING_SCRATCHPAD> </REASONING_SCRATCHPAD>
-<INNER_MONOLOGUE> </INNER_MONOLOGUE>  [THINK] [/THINK]  ◁think▷ ◁/think▷  <|START_THINKING|> <|END_THINKING|>
-<|START_THINKING|> <|START_TEXT|>  <|START_THINKING|> <|START_RESPONSE|>  <|begin_of_thought|> <|end_of_thought|>
-<|channel|>analysis<|message|> <|end|>  <|channel|>analysis <|channel|>final  <|channel|>commentary <|end|>
-<|channel|>commentary <|channel|>final  analysisWe assistantfinal  analysisÉtape ASSISTANTFINAL
-analysisŁódź assistantfinal  <|channel>thought <channel|>  <|open|>think<|sep|> <|close|>think<|sep|>
-<|open|>think<|sep|> <|open|>response<|sep|>  to=self<|message|> <|eom|>  to=self<|message|> <|eot|>
-<|inner_prefix|> <|inner_suffix|>  <|content_thinking|> <|content_text|>  <|think:start|> <|think:end|>
-<|plamo:begin_think:plamo|> <|plamo:end_think:plamo|>  <|think|> <|content|>  <|think|> <|end|>  [unused16] [unused17]
-"""
-
-
-@pytest.mark.parametrize("pair", DOCUMENTED.replace("\n", "  ").strip().split("  "))
-def test_the_reasoning_of_known_models_is_no_answer(pair: str) -> None:
-    opening, closing = pair.split()
-    assert outcome(f"{opening} {DRAFT}") == Shown("")
-    assert outcome(f"{opening} {DRAFT} {closing}\n{ANSWER}") == "Answer"
-
-
-# The generic shape of a token is enough for those that name a role. These need their rows.
-ENDS_OF_KNOWN_MODELS = """
-<|im_end|> <|endoftext|> <|end_of_text|> <|END_OF_TURN_TOKEN|> <｜end▁of▁sentence｜> <end_of_turn> [|endofturn|] <eos>
-<|return|> </s> <|im_start|> <|start_header_id|> <start_of_turn> <turn|> <|turn> <|header_start|> [|assistant|] [e~[
-]~b] [/INST] <|eom_id|> <seed:eos> <seed:bos> <end_of_utterance> <|call|> <|close|>response<|sep|> <｜Assistant｜>
-"""
-OTHERS_OF_KNOWN_MODELS = (
-    "<|user|> <｜User｜> [|user|] [|system|] <|observation|> [INST] <<SYS>> [SYSTEM_PROMPT] [TOOL_RESULTS]"
-)
-
-
-@pytest.mark.parametrize("marks", [ENDS_OF_KNOWN_MODELS, OTHERS_OF_KNOWN_MODELS], ids=["turns", "other roles' turns"])
-def test_the_marks_of_turns_of_known_models_end_an_answer(marks: str) -> None:
-    begun = Shown("") if marks is OTHERS_OF_KNOWN_MODELS else "Answer"
-    for mark in marks.split():
-        assert (mark, outcome(f"{ANSWER}{mark}{DRAFT}"), outcome(f"{mark}{ANSWER}")) == (mark, "Answer", begun)
-
-
 @pytest.mark.parametrize("mark", ["<|end|>", "<|eom|>", "<|start|>", "<|message|>", "<|begin|>", "<|x|>"])
 def test_the_mark_of_a_channel_or_another_token_ends_no_turn(mark: str) -> None:
     assert outcome(f'{{"name": 1}}{mark}{ANSWER}') == "Answer"
@@ -286,7 +231,7 @@ def test_the_mark_of_a_channel_or_another_token_ends_no_turn(mark: str) -> None:
     [
         pytest.param(
             "think THINK Thinking seed:think mm:think longcat_think ifm|think_fast think:6124c78e think:opensource"
-            " think|x think|a_b a:b_think a_b:think a1_think x:think_y a_THINKING:b 1_think xno_think think:a-b",
+            " think|x think|a_b a:b_think a_b:think a1_think x:think_y a_THINKING:b 1_think xno_think aé:think",
             Shown(""),
             id="joined as a thinking tag may be",
         ),
@@ -323,6 +268,7 @@ def test_what_is_joined_to_a_thinking_tag_decides_whether_it_is_one(tags: str, e
         pytest.param(f"{ANSWER}\nanalysisWe {DRAFT}", AMBIGUOUS, id="behind an object"),
         pytest.param(f"analysis {ANSWER}", "Answer", id="the word analysis"),
         pytest.param(f"analysiswe {ANSWER}", "Answer", id="a word that begins with it"),
+        pytest.param(f"analysisŁódź {DRAFT}assistantfinal{ANSWER}", "Answer", id="before another capital letter"),
         pytest.param(f"AnalysisWe {DRAFT}", Shown(""), id="with a capital letter"),
         pytest.param(f"to=self<|message|>{DRAFT}", Shown(""), id="Glimmer's header at the start"),
         pytest.param(f"So to=self<|message|>{ANSWER}", "Answer", id="behind text, where it is none"),
@@ -355,7 +301,18 @@ def test_where_a_mark_stands_decides_whether_it_is_one(reply: str, expected: obj
 
 
 # Turns of roles, by the shape of a token and what stands behind it: no row names these.
-ROLES = ("user", "human", "system", "developer", "observation", "environment", "ipython", "tool")
+ROLES = (
+    "user",
+    "human",
+    "system",
+    "developer",
+    "observation",
+    "environment",
+    "ipython",
+    "tool",
+    "tools",
+    "tool_response",
+)
 HEADERS_OF_A_ROLE = {
     "the name behind a token": "<|x|>{}\n",
     "the name on its line": "<|im_start|>{}\n",
@@ -396,13 +353,17 @@ def test_a_header_of_the_assistant_is_no_part_of_the_answer(header: str) -> None
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        pytest.param(f"{ANSWER}<|im_assistant|>{DRAFT}", "Answer", id="a token that names the assistant ends a turn"),
+        *(
+            pytest.param(f"{ANSWER}<|{name}|>{DRAFT}", "Answer", id=f"{name}, which names the assistant, ends a turn")
+            for name in ("im_assistant", "CHATBOT_TOKEN", "Bot")
+        ),
         pytest.param(f"{ANSWER}<|x|>assistant\n{DRAFT}", AMBIGUOUS, id="its name behind another token does not"),
         pytest.param(f"<|user_end|>{ANSWER}<|user_end|>{DRAFT}", "Answer", id="the end of another's turn"),
         pytest.param(f"<|/user|>{ANSWER}<|/user|>{DRAFT}", "Answer", id="the end of another's turn, by a slash"),
         pytest.param(f"<|tool_calls_begin|>{ANSWER}", "Answer", id="the call of a tool is the assistant's"),
         pytest.param(f"<|tool_list_x|>{ANSWER}", "Answer", id="so is a list of tools"),
         pytest.param(f"<|my_eos|>{ANSWER}<|my_eos|>{DRAFT}", "Answer", id="an end by the word for it"),
+        pytest.param(f"<|my_eot|>{ANSWER}<|my_eot|>{DRAFT}", "Answer", id="an end by another word for it"),
         pytest.param(f"<|users|>{ANSWER}<|users|>{DRAFT}", AMBIGUOUS, id="a longer word in a token"),
         pytest.param("<|message|>User settings.", Shown("User settings."), id="a role that begins a sentence"),
         pytest.param("<|message|>user guide", Shown("user guide"), id="a role that begins a title"),
@@ -411,6 +372,38 @@ def test_a_header_of_the_assistant_is_no_part_of_the_answer(header: str) -> None
         pytest.param(f"<|im_start|>User\n{DRAFT}", Shown(""), id="a role with a capital in a header"),
         pytest.param(f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>set\n{ANSWER}", "Answer", id="the words of a call"),
         pytest.param(f"<|start|>user<|message|>{DRAFT}<|end|><|start|>assistant{ANSWER}", "Answer", id="a new header"),
+        pytest.param("<|x|>users\nask", Shown("users\nask"), id="such a word behind another token"),
+        pytest.param("<|x|>assistant \t\nBasil", Shown("Basil"), id="a role before blanks"),
+        pytest.param(
+            "assistant<|message|>Basil", Shown("Basil"), id="a role at the start, whose token was in the prompt"
+        ),
+        pytest.param("<|im_start|>assistant to=me\nBasil", Shown("Basil"), id="a role with an attribute"),
+        pytest.param("<|im_start|>assistant to=me", Shown("to=me"), id="a role before what may be an attribute"),
+        pytest.param(f"<|im_start|>function\n{DRAFT}", Shown(""), id="a role that counts in a header alone"),
+        pytest.param("<|x|>function\nBasil", Shown("function\nBasil"), id="such a role behind another token"),
+        *(
+            pytest.param(f"{token}User Name it {DRAFT}", Shown(""), id=f"a header that {token} begins")
+            for token in (
+                *(
+                    "<|start|>",
+                    "<|im_start|>",
+                    "<|im:start|>",
+                    "<|header_start|>",
+                    "<|role_start|>",
+                    "<|start_of_role|>",
+                ),
+                *(
+                    "<|start_header_id|>",
+                    "<|begin|>",
+                    "<|plamo:tag|>",
+                    "<start_of_turn>",
+                    "<|turn>",
+                    "]~b]",
+                    "<seed:bos>",
+                ),
+                *("<beginning_of_sentence>", "<|open|>", "<|close|>", "<|constrain|>", "<|channel|>"),
+            )
+        ),
         pytest.param("<|x|>ai\nBasil", Shown("Basil"), id="the role ai"),
         pytest.param("<|x|>assistant", Shown(""), id="a role at the end"),
         pytest.param("<|x|> \tuser\nBasil", Shown("user\nBasil"), id="a role behind blanks"),
@@ -421,8 +414,15 @@ def test_a_header_of_the_assistant_is_no_part_of_the_answer(header: str) -> None
         pytest.param("<|channel|>final <|constrain|>json<|message|>No.", Shown("No."), id="the words of a header"),
         pytest.param(f"<|open|>{'w' * 64}<|sep|>No.", Shown("No."), id="64 characters of a header"),
         pytest.param(f"<|open|>{'w' * 65}<|sep|>No.", Shown(f"{'w' * 65}No."), id="65 characters of a header"),
-        pytest.param("<|x|>a b\nc<|message|>No.", Shown("a b\ncNo."), id="two lines are no header"),
-        pytest.param("<|x|>a b<|x|>No.", Shown("a bNo."), id="words before a token that ends no header"),
+        pytest.param("<|start|>a b\nc<|message|>No.", Shown("a b\ncNo."), id="two lines are no header"),
+        pytest.param("<|start|>a b<|x|>No.", Shown("a bNo."), id="words before a token that ends no header"),
+        *(
+            pytest.param(f"<|start|>some words{end}No.", Shown("No."), id=f"a header that {end} ends")
+            for end in (
+                *("<|message|>", "<|sep|>", "<|im_sep|>", "<|im_middle|>", "<|end_header_id|>", "<|header_end|>"),
+                *("<|end_of_role|>", "<|role_sep|>", "<|im:content|>", "<|plamo:msg|>"),
+            )
+        ),
         pytest.param("<|channel|>final<|message|>JSON", Shown("JSON"), id="a word that headers have"),
         pytest.param(f"A <s>strike</s> {ANSWER}", "Answer", id="a turn mark that is HTML"),
     ],
@@ -445,26 +445,22 @@ def test_the_call_of_a_tool_is_not_for_showing(call: str) -> None:
     assert outcome(f"{call}x>\n{ANSWER}") == (Shown("") if call == "<|open|>tools<|sep|>" else "Answer")
 
 
-@pytest.mark.parametrize("text", ["<my_tool_caller>", "tool_call", "<a tool_call>", "<b>call</b>", "[TOOLS]"])
+@pytest.mark.parametrize(
+    "text", ["<my_tool_caller>", "</tool_call>", "tool_call", "<a tool_call>", "<b>call</b>", "[TOOLS]"]
+)
 def test_what_is_no_call_stays(text: str) -> None:
     assert outcome(f"Basil {text} here") == Shown(f"Basil {text} here")
 
 
-@pytest.mark.parametrize("tag", WRAPPERS)
+@pytest.mark.parametrize("tag", [*WRAPPERS])
 def test_one_pair_of_wrapper_tags_is_not_for_showing(tag: str) -> None:
-    for opening, closing in (
-        (f"<{tag}>", f"</{tag}>"),
-        (f"<{tag.upper()} a='1'>\n", f"\n</{tag} >"),
-        (f" <{tag}>", ""),
-    ):
+    assert set(WRAPPERS) >= {"answer", "response", "output", "final", "final_answer", "result"}
+    pairs = ((f"<{tag}>", f"</{tag}>"), (f"<{tag.upper()} a='1'>\n", f"\n</{tag} >"), (f" <{tag}>", ""))
+    for opening, closing in pairs:
         assert outcome(f"{opening}Basil <b>care</b>{closing}") == Shown("Basil <b>care</b>")
         assert outcome(f"<think>x</think>\n{opening}Basil{closing}<|im_end|>") == Shown("Basil")
-    for kept in (
-        f"So <{tag}>Basil</{tag}>",
-        f"<{tag}>A</{tag}> B",
-        f"<{tag}>A</{tag}><{tag}>B</{tag}>",
-        f"<{tag}s>A</{tag}s>",
-    ):
+    pair = f"<{tag}>A</{tag}>"
+    for kept in (f"So {pair}", f"{pair} B", pair * 2, f"<{tag}s>A</{tag}s>"):
         assert outcome(kept) == Shown(kept)
     assert outcome(f"<answer><{tag}>Basil</{tag}></answer>") != Shown("Basil") or tag == "answer"
 

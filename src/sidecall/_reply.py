@@ -37,6 +37,7 @@ _MAX_CUTS = 16
 # The removal of a token may join another one. Nobody nests them this deep in good faith.
 _MAX_NESTED = 16
 
+# Half a mark is looked for up to this length, which no built-in mark has.
 _LONGEST_MARK = 64
 
 _CUT_TOKEN = re.compile(r"<[|｜][^<>\s]*\Z|</?(?:[\w.|:-]{0,64}[:_|])?think(?:ing)?(?:[\s:|_][^<>]*)?\Z", re.IGNORECASE)
@@ -90,10 +91,10 @@ def text_of(reply: str, parts: list[Part], finder: Finder) -> str:
         elif CALL.match(reply, start):
             end = 0
             break
-    text = "".join(stretch)
+    text = _shown("".join(stretch), finder)
     if end == len(reply):
-        text = _without_cut_mark(_shown(text, finder), finder)  # the removal of a token may join half a mark
-    text = "".join((*texts, _shown(text, finder))).strip(BLANKS)
+        text = _without_cut_mark(text, finder)  # the removal of a token may join half a mark
+    text = "".join((*texts, text)).strip(BLANKS)
     wrapper = _WRAPPER.fullmatch(text)
     return wrapper[2].strip(BLANKS) if wrapper else text
 

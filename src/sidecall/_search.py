@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias, final
 from ._marks import BEGINNINGS, BLANKS, CALLS, OTHER_TURNS, REASONING, TURNS, WRAPPERS, Block
 from ._types import is_a, type_name
 
-Kind: TypeAlias = Literal["open", "close", "turn", "other turn", "token"]
+MarkKind: TypeAlias = Literal["open", "close", "turn", "other turn", "token"]
 
 BLANK = f"[{re.escape(BLANKS)}]*+"
 # What may stand between the tokens of an object that is begun: marks of direction and other invisible ones as well.
@@ -43,9 +43,8 @@ OWN_MESSAGE = re.compile(_NAMES.format("model"), re.IGNORECASE)
 # stand, and the words up to the token that ends it are the header's. The first group is the role where it is not the
 # assistant's, the second where it is.
 _INLINE = r"[^\S\n]*"
-_ROLE = rf"(?:({_OTHER_ROLES})|({_OWN_ROLES}))(?={_INLINE}(?:[\n<\[{{◁]|\Z))"
 _ENDS = r"<\|(?:message|sep|im_sep|im_middle|end_header_id|header_end|end_of_role|role_sep|im:content|plamo:msg)\|>"
-ROLE = re.compile(f"(?:{_ROLE})?")
+ROLE = re.compile(rf"(?:(?:({_OTHER_ROLES})|({_OWN_ROLES}))(?={_INLINE}(?:[\n<\[{{◁]|\Z)))?")
 HEADER = re.compile(
     rf"(?:{_INLINE}(?:message role=\")?(?:({_OTHER_ROLES}|function)|({_OWN_ROLES}))\b(?:{_INLINE}\w+=[^\n<]*(?=\n))?)?"
     rf"(?:<\|role_end\|>|(?!{_INLINE}to=self<)[^\n<>{{}}\[\]]{{1,64}}(?={_ENDS}))?",
@@ -87,7 +86,7 @@ class Row(NamedTuple):
     """A mark, what it is, and its pattern where that is not made from its text."""
 
     mark: str
-    kind: Kind
+    kind: MarkKind
     block: Block = Block((), ())
     pattern: str = ""
 
@@ -109,7 +108,7 @@ def _tail(mark: str, start: int) -> str:
     return rf"(?i:{rest}(?=\s(?:[^<>]*?\s)?{attribute}\s*=\s*[\"']?{value}[\"'\s>]))\s[^<>]*+(?<!/)>"
 
 
-def _rows(kind: Kind, block: Block, marks: Iterable[str]) -> Iterator[Row]:
+def _rows(kind: MarkKind, block: Block, marks: Iterable[str]) -> Iterator[Row]:
     for mark in marks:
         if not block.is_leading:
             yield Row(mark, kind, block)
@@ -201,13 +200,10 @@ LINE_START = re.compile(rf"(?:[{re.escape(BLANKS)}]|{_BEGINNINGS})*+", re.IGNORE
 BEGINNING = re.compile(
     rf"(?:{BLANK}(?:{_BEGINNINGS}))*(?:{BLANK}(?:to=(?!self<)[\w.-]+|{_OWN_ROLES})(?={_ENDS}))?", re.IGNORECASE
 )
-LEADING_BLOCKS = [block for block in REASONING if block.is_leading for _ in block.opens]
+_LEADING = [(mark, block) for block in REASONING if block.is_leading for mark in block.opens]
+LEADING_BLOCKS = [block for _, block in _LEADING]
 LEADING = re.compile(
-    "|".join(
-        f"{BLANK}(?i:{re.escape(mark)}){f'(?=[{_CAPITAL}])' if mark.isalpha() else ''}()"
-        for block in dict.fromkeys(LEADING_BLOCKS)
-        for mark in block.opens
-    )
+    "|".join(f"{BLANK}(?i:{re.escape(mark)}){f'(?=[{_CAPITAL}])' if mark.isalpha() else ''}()" for mark, _ in _LEADING)
 )
 _NAMED_CALL = (
     r"<(?![^<>\s]*(?:/|end))(?=[^<>\s]*+>)[|｜]?(?i:(?:[^<>\s]*[^a-z<>\s])?(?:tool|function)[_▁]calls?(?![a-z])[^<>\s]*>)"

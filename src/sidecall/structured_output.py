@@ -3,16 +3,14 @@
 import re
 from collections.abc import Callable
 from types import CoroutineType
-from typing import Any, TypeVar
+from typing import Any
 
 from ._marks import BLANKS
 from ._reply import Part, answer, text_of
 from ._search import MARKS, Finder
 from ._search import Marks as Marks
-from ._types import is_a, type_name
+from ._types import T, is_a, type_name
 from .errors import Code, ValidationError
-
-T = TypeVar("T")
 
 
 def _schema(key: str, value: dict[str, Any]) -> dict[str, Any]:

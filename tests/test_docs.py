@@ -21,7 +21,15 @@ from pages import DOCS, PATHS, ROOT, TEXTS, anchors, blocks, links, rows, sectio
 from test_hostile import FLOODS
 
 import sidecall
-from sidecall import Code, ContextFragment, ContextPolicyError, Marks, ValidationError
+from sidecall import (
+    Code,
+    ContextFragment,
+    ContextPolicyError,
+    Marks,
+    ValidationError,
+    context_policy,
+    structured_output,
+)
 
 README, REFERENCE = TEXTS["README.md"], TEXTS["docs/reference.md"]
 WITH_PYTHON = {"README.md", *(f"docs/{name}.md" for name in ("design", "guide", "providers", "reference", "reporting"))}
@@ -244,9 +252,20 @@ def head(source: str) -> tuple[str, str]:
     return ast.unparse(node.args), "" if is_method or node.returns is None else ast.unparse(node.returns)
 
 
+def spelled_out(source: str) -> str:
+    """A source with what its names of types stand for."""
+    modules = inspect.getsource(context_policy) + inspect.getsource(structured_output)
+    aliases = re.findall(r"^(\w+)(?:: TypeAlias)? = ((?:Callable|MutableSet|Iterable)\[.*)$", modules, re.MULTILINE)
+    assert len(aliases) == 5
+    for name, meaning in aliases:
+        source = re.sub(rf"\b{name}\b(?:\[T\])?", meaning, source)
+    return source
+
+
 def test_the_signatures_are_those_of_the_code() -> None:
     """Of each function, of each error and of `Marks`."""
-    real = {name: head(inspect.getsource(each)) for name, each in DOCUMENTED.items() if inspect.isfunction(each)}
+    functions = {name: each for name, each in DOCUMENTED.items() if inspect.isfunction(each)}
+    real = {name: head(spelled_out(inspect.getsource(each))) for name, each in functions.items()}
     for error in (ValidationError, ContextPolicyError):
         real[error.__name__] = head(inspect.getsource(vars(error)["__init__"]))
     fields = re.findall(r"^    (\w+: Iterable.*)$", inspect.getsource(Marks), re.MULTILINE)

@@ -22,7 +22,7 @@ def refusal(value: object) -> str:
     with pytest.raises(ContextPolicyError) as caught:
         text_of(value)
     assert (caught.value.code, caught.value.field) == ("CONTEXT_VALUE", "value")
-    return str(caught.value).removeprefix("fragment doc of source 'kb:7': ")
+    return str(caught.value).removeprefix("fragment doc of source 'kb:7': value is ").removeprefix("not JSON: ")
 
 
 class Point(NamedTuple):
@@ -162,7 +162,7 @@ def test_a_full_stack_is_not_a_stray_recursion_error(kind: str, left: int) -> No
     """Near the recursion limit a deep value is refused, and no RecursionError escapes."""
     value = DEEP[kind](128)
     frames = sys.getrecursionlimit() - len(inspect.stack(0)) - left
-    assert less_deep(frames, lambda: refusal(value)) == "too little of the stack is left to write it"
+    assert less_deep(frames, lambda: refusal(value)) == "too deep for what is left of the stack"
 
 
 MANY: dict[str, Callable[[int], Any]] = {
@@ -226,7 +226,7 @@ def test_a_lower_limit_of_digits_is_heeded() -> None:
     before = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(700)
     try:
-        assert refusal({"a": 10**800}) == "$.a is of type int with too many digits"
+        assert refusal({"a": 10**800}) == "$.a is of type int, and not finite or of too many digits"
     finally:
         sys.set_int_max_str_digits(before)
 

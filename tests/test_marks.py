@@ -498,7 +498,6 @@ def nested(depth: int) -> str:
         pytest.param('So {"a": "</thin', 'So {"a": "</thin', id="half a mark in a broken object"),
         pytest.param("Basil</thin<|im_end|>", "Basil</thin", id="half a mark before the end of the turn"),
         pytest.param("Basil<|im_<|x|>end|>", "Basil", id="a token that the removal of another joins"),
-        pytest.param("Basil<|im_<|x|>en", "Basil", id="a cut one that it joins"),
         pytest.param(f"Basil{nested(15)}.", "Basil.", id="tokens sixteen deep"),
         pytest.param(f"Basil{nested(16)}.", "", id="tokens so deep that nobody means well"),
         pytest.param(f"Basil<|{'x' * 64}|>.", "Basil.", id="64 characters of a token"),

@@ -1,7 +1,6 @@
 """The JSON text of a value that is JSON as it stands, or the place in it that is not."""
 
 import json
-import math
 import re
 from contextlib import suppress
 from itertools import islice
@@ -39,14 +38,11 @@ def json_text(value: dict[object, object]) -> str:
 
 def _check_exact(value: Any, depth: int, left: int) -> int:
     """How many values are left to allow, after those in a container of exact JSON types, in which nothing can lie."""
-    if type(value) not in _CONTAINERS or depth > _MAX_DEPTH:
+    keys = value if type(value) is dict else ()
+    if type(value) not in _CONTAINERS or depth > _MAX_DEPTH or not set(map(type, keys)) <= {str}:
         raise TypeError
     left = _count(left, len(value))
-    if type(value) is dict:
-        if not set(map(type, value)) <= {str}:
-            raise TypeError
-        value = value.values()
-    for item in value:
+    for item in value.values() if type(value) is dict else value:
         if type(item) not in _LEAVES:
             left = _check_exact(item, depth + 1, left)
     return left
@@ -75,10 +71,10 @@ class _Copy:
             return _plain_number(value, path)
         if not issubclass(type(value), (dict, list, tuple)):
             raise NotJSONError(f"{path} is of type {type_name(value)}")
-        if id(value) in self._around:
-            raise NotJSONError(f"{path} is of type {type_name(value)} and inside itself")
-        if len(self._around) == _MAX_DEPTH:
-            raise NotJSONError(f"{path} is of type {type_name(value)} and more than {_MAX_DEPTH} deep")
+        is_inside = id(value) in self._around
+        if is_inside or len(self._around) == _MAX_DEPTH:
+            why = "inside itself" if is_inside else f"more than {_MAX_DEPTH} deep"
+            raise NotJSONError(f"{path} is of type {type_name(value)} and {why}")
         self._around.append(id(value))
         plain = self._plain_dict(value, path) if is_a(value, dict) else self._plain_list(value, path)
         self._around.pop()
@@ -111,14 +107,10 @@ class _Copy:
 
 
 def _plain_number(value: Any, path: str) -> int | float:
-    if is_a(value, float):
-        number = float.__float__(value)
-        if not math.isfinite(number):
-            raise NotJSONError(f"{path} is of type {type_name(value)} and not finite")
-        return number
-    integer = int.__int__(value)
-    try:
-        repr(integer)  # raises over 4,300 digits, or what `sys.set_int_max_str_digits` says
-    except ValueError:
-        raise NotJSONError(f"{path} is of type {type_name(value)} with too many digits") from None
-    return integer
+    number = float.__float__(value) if is_a(value, float) else int.__int__(value)
+    # No number less itself is 0 if it is not finite. An int of over 4,300 digits, or what `sys.set_int_max_str_digits`
+    # says, cannot be written.
+    with suppress(ValueError):
+        if number - number == 0 and repr(number):
+            return number
+    raise NotJSONError(f"{path} is of type {type_name(value)}, and not finite or of too many digits")

@@ -2,36 +2,25 @@
 
 import json
 import re
-from typing import Any, Literal, NoReturn, TypeAlias
+from itertools import groupby
+from typing import Any, Literal
 
-from ._marks import BLANKS, WRAPPERS, Block
-from ._search import (
-    BEGIN,
-    BEGINNING,
-    CALL,
-    HEADER,
-    HEADER_START,
-    LEADING,
-    LEADING_BLOCKS,
-    LINE_START,
-    OTHER_TURN,
-    OWN_MESSAGE,
-    ROLE,
-    TURN,
-    Finder,
-)
+from ._marks import BEGINNINGS, BLANKS, CAPITAL, OTHER_ROLES, OWN_ROLES, REASONING, WRAPPERS, Block
+from ._search import BEGIN, CALL, Finder
 
-Kind: TypeAlias = Literal["text", "object", "broken", "token", "own header", "turn", "other turn", "close", "block"]
+Kind = Literal["text", "blank", "object", "broken", "token", "header", "turn", "other turn", "close", "block"]
 
 # A stretch of a reply, from start to end, and the value of a valid object. No part is made of reasoning.
-Part: TypeAlias = tuple[Kind, int, int, dict[str, Any] | None]
+Part = tuple[Kind, int, int, dict[str, Any] | None]
 
+_JSON: frozenset[Kind] = frozenset({"object", "broken"})
+_TURNS: frozenset[Kind] = frozenset({"turn", "other turn"})
 # They stand in a turn, and neither end it nor begin one.
-_TOKENS = ("token", "own header")
+_TOKENS: frozenset[Kind] = frozenset({"token", "header"})
 
 # Where a mark in a string ends a broken object, the decoder has read beyond it, up to the end of the reply, and that
 # text is read again. Marks in the keys of nested objects ask for it at every level, so after this many, more than any
-# real reply has, an object is read as far as its end is known without the decoder: one that holds a mark is broken.
+# real reply has, all the rest is one broken object.
 _MAX_CUTS = 16
 
 # The removal of a token may join another one. Nobody nests them this deep in good faith.
@@ -40,10 +29,42 @@ _MAX_NESTED = 16
 # Half a mark is looked for up to this length, which no built-in mark has.
 _LONGEST_MARK = 64
 
-_CUT_TOKEN = re.compile(r"<[|｜][^<>\s]*\Z|</?(?:[\w.|:-]{0,64}[:_|])?think(?:ing)?(?:[\s:|_][^<>]*)?\Z", re.IGNORECASE)
-_WRAPPER = re.compile(
-    rf"<({'|'.join(WRAPPERS)})(?:\s[^<>]*)?>((?:(?!</?\1[\s>]).)*+)(?:</\1\s*>)?", re.IGNORECASE | re.DOTALL
+_CUT_TOKEN = re.compile(r"(?i)<[|｜][^<>\s]*\Z|</?(?:[\w.|:-]{0,64}[:_|])?think(?:ing)?(?:[\s:|_][^<>]*)?\Z")
+_WRAPPER = re.compile(rf"(?is)<({'|'.join(WRAPPERS)})(?:\s[^<>]*)?>((?:(?!</?\1[\s>]).)*+)(?:</\1\s*>)?")
+
+_BLANK = f"[{BLANKS}]*+"
+_BEGINNINGS = "|".join(map(re.escape, BEGINNINGS))
+_LINE_START = re.compile(rf"(?i)(?:[{BLANKS}]|{_BEGINNINGS})*+")
+
+# A token that names a role begins its turn, or ends it. A call is the assistant's, whatever tool it names. A token that
+# names the model heads a message of its turn.
+_NAMES = r"[<\[][|｜](?!.*(?:call|invoke|list|request|prefix|sep))(?:.*[^a-z])?(?:{})(?:[^a-z].*)?[|｜][>\]]"
+_OTHER_TURN = re.compile(rf"(?i)(?!.*(?:end|/)){_NAMES.format(OTHER_ROLES)}")
+_TURN = re.compile(rf"(?i){_NAMES.format(f'{OTHER_ROLES}|assistant|chatbot|bot|eos|eot')}")
+_OWN_MESSAGE = re.compile(rf"(?i){_NAMES.format('model')}")
+
+# A role belongs to the token in front of it. Behind most tokens an answer may begin with the name of one, so it counts
+# in lower case, and where nothing else stands on its line. Behind a token that begins a header nothing but a role can
+# stand, and the words up to the token that ends it are the header's. The first group is the role where it is not the
+# assistant's, the second where it is.
+_GAP = r"[^\S\n]*"
+_ENDS = r"<\|(?:message|sep|im_sep|im_middle|end_header_id|header_end|end_of_role|role_sep|im:content|plamo:msg)\|>"
+_ROLE = re.compile(rf"(?:(?:({OTHER_ROLES})|({OWN_ROLES}))(?={_GAP}(?:[\n<\[{{◁]|\Z)))?")
+_HEADER = re.compile(
+    rf"(?i)(?:{_GAP}(?:message role=\")?(?:({OTHER_ROLES}|function)|({OWN_ROLES}))\b(?:{_GAP}\w+=[^\n<]*(?=\n))?)?"
+    rf"(?:<\|role_end\|>|(?!{_GAP}to=self<)[^\n<>{{}}\[\]]{{1,64}}(?={_ENDS}))?"
 )
+_HEADER_START = re.compile(
+    r"(?i)<\|(?:im_|im:|header_|role_)?start(?:_header_id|_of_role)?\|>|<\|(?:begin|plamo:tag)\|>|<start_of_turn>|<\|turn>"
+    r"|<\|(?:channel|constrain|open|close)\|>.*|\]~b\]|<seed:bos>|<beginning_of_sentence>"
+)
+
+# What a reply may begin with: tokens that are plain text elsewhere, a header whose token was in the prompt, and what
+# opens reasoning there alone.
+_OWN_HEADER = rf"{_BLANK}(?:to=(?!self<)[\w.-]+|{OWN_ROLES})(?={_ENDS})"
+_BEGINNING = re.compile(rf"(?i)(?:{_BLANK}(?:{_BEGINNINGS}))*(?:{_OWN_HEADER})?")
+_LEADING = {block.opens[0]: block for block in REASONING if block.is_leading}
+_OPENING = re.compile(f"{_BLANK}(?i:({'|'.join(map(re.escape, _LEADING))}))(?:(?<=>)|(?=[{CAPITAL}]))")
 
 
 class _Document(str):
@@ -53,57 +74,41 @@ class _Document(str):
     Nobody reads that count here.
     """
 
-    __slots__ = ()
-
     def count(self, *_: object) -> int:
         return 0
 
-    def rfind(self, *_: object) -> int:
-        return 0
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
+    rfind = count
 
 
 # Raw control characters in a string have one reading, and real models write line breaks so. NaN, Infinity and
-# -Infinity are Python's, not JSON's. One decoder for all: making one takes longer than its work.
-_raw_decode = json.JSONDecoder(strict=False, parse_constant=_refuse).raw_decode
+# -Infinity are Python's, not JSON's: `int` refuses them. One decoder for all: making one takes longer than its work.
+_raw_decode = json.JSONDecoder(strict=False, parse_constant=int).raw_decode
 
 
 def answer(reply: str, finder: Finder) -> list[Part]:
     """The parts of the answer, in order: what is left without reasoning, and without the turns that follow."""
-    return _plain_span(reply, finder) or _of_lists(reply, _of_turns(reply, _Scan(reply, finder).parts()))
+    return _plain_span(reply, finder) or _of_lists(reply, _of_turns(_Scan(reply, finder).parts()))
 
 
 def text_of(reply: str, parts: list[Part], finder: Finder) -> str:
     """The answer as text, up to the call of a tool, without tokens but in objects, and without a wrapper."""
     texts: list[str] = []
-    stretch: list[str] = []  # joined at once, as there may be many
-    end = 0
-    shown_end = len(_without_cut_mark(reply, finder))
-    for kind, start, end, _ in parts:
-        if kind == "text":
-            stretch.append(reply[start : min(end, shown_end)])
-        elif kind in ("object", "broken"):
-            texts += [_shown("".join(stretch), finder), reply[start:end]]
-            stretch.clear()
-        elif CALL.match(reply, start):
-            end = 0
+    shown = _without_cut_mark(reply, finder)
+    for is_json, alike in groupby(parts, key=lambda part: part[0] in _JSON):
+        source = reply if is_json else shown
+        stretch = "".join(source[a:b] for kind, a, b, _ in alike if kind not in _TOKENS or CALL.match(reply, a))
+        call = None if is_json else CALL.search(stretch)
+        texts.append(stretch if is_json else _without_tokens(stretch[: call and call.start()], finder))
+        if call:
             break
-    text = _shown("".join(stretch), finder)
-    if end == len(reply):
-        text = _without_cut_mark(text, finder)  # the removal of a token may join half a mark
-    text = "".join((*texts, text)).strip(BLANKS)
+    text = "".join(texts).strip(BLANKS)
     wrapper = _WRAPPER.fullmatch(text)
     return wrapper[2].strip(BLANKS) if wrapper else text
 
 
-def _shown(text: str, finder: Finder) -> str:
-    """The text up to the call of a tool, without tokens, and without those that their removal joins."""
+def _without_tokens(text: str, finder: Finder) -> str:
     for _ in range(_MAX_NESTED):
-        call = CALL.search(text)
-        text, count = finder.tokens.subn("", text[: call.start()] if call else text)
+        text, count = finder.tokens.subn("", text)
         if not count:
             return text
     return ""
@@ -114,7 +119,7 @@ def _without_cut_mark(text: str, finder: Finder) -> str:
         if text[-length:].lower() in finder.cut_marks:
             return text[:-length]
     cut = _CUT_TOKEN.search(text, text.rfind("<"))
-    return text[: cut.start()] if cut else text
+    return text[: cut and cut.start()]
 
 
 def _plain_span(reply: str, finder: Finder) -> list[Part]:
@@ -126,7 +131,7 @@ def _plain_span(reply: str, finder: Finder) -> list[Part]:
     for probe in finder.probes if around else ():
         if probe in around:
             return []
-    if LEADING.match(around):
+    if _OPENING.match(around):
         return []
     value, value_end = _decode(reply, start)
     if value is None or value_end != end:
@@ -134,32 +139,29 @@ def _plain_span(reply: str, finder: Finder) -> list[Part]:
     return [("text", 0, start, None), ("object", start, end, value), ("text", end, len(reply), None)]
 
 
-def _of_turns(reply: str, parts: list[Part]) -> list[Part]:
+def _of_turns(parts: list[Part]) -> list[Part]:
     """The parts of the answer: marks of turns end it, and a closing mark that closes nothing begins it anew."""
-    if {part[0] for part in parts} <= {"text", "object", "broken", "token"}:
+    if not {part[0] for part in parts} & {*_TURNS, "close"}:
         return parts
     kept: list[Part] = []
-    seen: set[str] = set()  # the kinds of what is kept
+    seen: set[Kind] = set()  # the kinds of what is kept, but tokens and blanks
     only_text = 0  # so many parts are the answer, if no object follows
     is_ended = is_skipped = is_behind_token = False
     for part in parts:
-        kind, start, end, _ = part
-        is_blank = kind == "text" and not reply[start:end].strip(BLANKS)
-        if kind in ("turn", "other turn"):
+        kind = part[0]
+        if kind in _TURNS:
             is_skipped = kind == "other turn"
-            is_ended = is_ended or bool(seen & {"object", "broken"} or (is_skipped and seen))
+            is_ended = is_ended or bool(seen & _JSON or (is_skipped and seen))
             only_text = only_text or (len(kept) if seen else 0)
-        elif kind == "own header":
+        elif kind == "header":
             is_skipped = False
         elif kind == "close" and not (is_behind_token and (is_ended or is_skipped or only_text)):
             kept, seen, only_text, is_ended, is_skipped = [], set(), 0, False, False
         elif kind != "close" and not (is_ended or is_skipped):
             kept.append(part)
-            seen |= set() if is_blank or kind == "token" else {kind}
-            only_text = 0 if kind in ("object", "broken") else only_text
-        is_behind_token = kind in (*_TOKENS, "turn", "other turn") or (
-            is_behind_token and (is_blank or kind == "close")
-        )
+            seen |= {kind} - {"blank", "token"}
+            only_text = 0 if kind in _JSON else only_text
+        is_behind_token = kind in _TOKENS | _TURNS or (is_behind_token and kind in ("blank", "close"))
     return kept[: only_text or None]
 
 
@@ -167,42 +169,36 @@ def _of_lists(reply: str, parts: list[Part]) -> list[Part]:
     """The parts, where no entry of a list that has a broken one is a candidate: there was a choice, now unknown."""
     if "broken" not in {part[0] for part in parts}:
         return parts
-    shape = ""
-    depth = 0  # of brackets
+    shape, depth = "", 0  # of brackets
     for kind, start, end, _ in parts:
         text = reply[start:end].strip(BLANKS) if kind == "text" else ""
         outside = depth == 0
         for bracket in re.findall(r"[\[\]]", text):
             depth = max(0, depth + (1 if bracket == "[" else -1))
         in_list = "t" if depth == 0 else "[" if outside else ";"
-        shape += kind[0] if kind != "text" else {"": "_", ",": ","}.get(text, in_list)
-    for found in re.finditer(r"(?<=\[)[ob,;_]*", shape):
-        if re.search("o_*,_*b|b_*,_*o", found[0]):
-            for index in range(*found.span()):
-                kind, start, end, _ = parts[index]
-                parts[index] = ("broken" if kind == "object" else kind, start, end, None)
-    return parts
+        shape += {"": "_", ",": ","}.get(text, in_list) if kind in ("text", "blank") else kind[0]
+    lists = r"(?<=\[)[ob,;_]*(?:o_*,_*b|b_*,_*o)[ob,;_]*"
+    shape = re.sub(lists, lambda found: found[0].replace("o", "x"), shape)
+    return [
+        ("broken", each[1], each[2], None) if mark == "x" else each for each, mark in zip(parts, shape, strict=True)
+    ]
 
 
 class _Scan:
     """One pass over a reply. What stands before `pos` is in the parts, or dropped."""
 
     def __init__(self, reply: str, finder: Finder) -> None:
-        self._reply = reply
-        self._document = _Document(reply)
-        self._finder = finder
+        self._reply, self._document, self._finder = reply, _Document(reply), finder
         self._parts: list[Part] = []
-        self._pos = 0
-        self._line = 0  # from here on the line is looked at: behind its beginning, or what counts as one
+        self._pos = self._line = 0  # the line is looked at from there: its beginning, or what counts as one
         self._unclosed: set[Block] = set()  # nothing closes them in the rest of the reply
         self._cuts = 0  # broken objects that ended at a mark
 
     def parts(self) -> list[Part]:
         """All parts, in order."""
-        beginning = BEGINNING.match(self._reply)
-        at = beginning.end() if beginning else 0
-        if (opened := LEADING.match(self._reply, at)) and opened.lastindex:
-            at = self._closed(LEADING_BLOCKS[opened.lastindex - 1], opened.end()) or len(self._reply)
+        at = next(_BEGINNING.finditer(self._reply)).end()  # it may be empty
+        if opening := _OPENING.match(self._reply, at):
+            at = self._closed(_LEADING[opening[1].lower()], opening.end()) or len(self._reply)
         self._pos = self._line = at
         while found := self._finder.in_text.search(self._reply, at):
             at = self._mark(found) if found.lastindex else self._object(found.start())
@@ -211,34 +207,29 @@ class _Scan:
 
     def _closed(self, block: Block, start: int) -> int | None:
         """Where a block that is opened before start is closed. Asked once a block, where it never is."""
-        closing = None if block in self._unclosed else self._finder.closing[block].search(self._reply, start)
-        if closing:
+        if block not in self._unclosed and (closing := self._finder.closing[block].search(self._reply, start)):
             return closing.end()
         self._unclosed.add(block)
         return None
 
     def _put(self, kind: Kind, start: int, end: int, value: dict[str, Any] | None = None) -> int:
         self._parts.append((kind, start, end, value))
-        self._pos = self._line = end
+        self._pos = end
         return end
 
     def _text(self, end: int, *, is_end: bool = False) -> None:
         """The text up to end, and where the reply or a turn ends there, an object that is left open."""
-        if self._pos == end:
-            return
-        line = self._line
         left_open = BEGIN.search(self._reply, self._pos, end) if is_end else None
         text_end = left_open.start() if left_open else end
         if self._pos < text_end:
-            self._put("text", self._pos, text_end)
+            self._put("text" if self._reply[self._pos : text_end].strip(BLANKS) else "blank", self._pos, text_end)
         if left_open:
             self._put("broken", text_end, end)
-        self._line = line
 
     def _begins_line(self, start: int) -> bool:
         """Whether nothing but blanks stands on the line before start."""
         self._line = max(self._line, self._reply.rfind("\n", self._line, start) + 1)
-        if LINE_START.fullmatch(self._reply, self._line, start):
+        if _LINE_START.fullmatch(self._reply, self._line, start):
             return True
         self._line = start  # nothing before it is looked at again, and what stands here is no blank
         return False
@@ -249,21 +240,19 @@ class _Scan:
         row = self._finder.rows[found.lastindex - 1]
         if row.kind == "open":
             end = self._closed(row.block, found.end())
-            if end is None and not row.block.is_no_word and not self._begins_line(found.start()):
-                return None
-            return "block", len(self._reply) if end is None else end
-        pattern = HEADER if HEADER_START.fullmatch(found[0]) else ROLE
-        header = pattern.match(self._reply, found.end())
-        assert header  # it may be empty
+            counts = end or row.block.is_no_word or self._begins_line(found.start())
+            return ("block", end or len(self._reply)) if counts else None
+        pattern = _HEADER if _HEADER_START.fullmatch(found[0]) else _ROLE
+        header = next(pattern.finditer(self._reply, found.end()))  # it may be empty
         if row.kind == "close":
             return "close", header.end() if found[0].startswith("<|") and not header[1] else found.end()
-        if header[1] or row.kind == "other turn" or OTHER_TURN.fullmatch(found[0]):
+        if header[1] or row.kind == "other turn" or _OTHER_TURN.fullmatch(found[0]):
             return "other turn", header.end()
-        if row.kind == "turn" or TURN.fullmatch(found[0]):
+        if row.kind == "turn" or _TURN.fullmatch(found[0]):
             return "turn", header.end()
         if self._begins_line(found.start()):
             self._line = header.end()
-        return "own header" if header[2] or OWN_MESSAGE.fullmatch(found[0]) else "token", header.end()
+        return "header" if header[2] or _OWN_MESSAGE.fullmatch(found[0]) else "token", header.end()
 
     def _mark(self, found: re.Match[str]) -> int:
         """Adds the parts of a mark, and gives the position to go on from."""
@@ -271,21 +260,18 @@ class _Scan:
         if not judged:
             return found.start() + 1
         kind, end = judged
-        line = self._line if kind in _TOKENS else end
-        self._text(found.start(), is_end=kind in ("turn", "other turn") or end == len(self._reply))
+        self._text(found.start(), is_end=kind in _TURNS or end == len(self._reply))
         if kind != "block":
             self._put(kind, found.start(), end)
-        self._pos, self._line = end, line
+        self._pos = end
+        self._line = self._line if kind in _TOKENS else end
         return end
 
     def _object(self, start: int) -> int:
         self._text(start)
-        if self._cuts < _MAX_CUTS:
-            value, end = _decode(self._document, start)
-            end = end or self._broken_end(start)
-        else:
-            end = self._broken_end(start)
-            value, _ = _decode(self._reply[start:end], 0)
+        value, end = _decode(self._document, start) if self._cuts < _MAX_CUTS else (None, len(self._reply))
+        end = end or self._broken_end(start)
+        self._line = end
         return self._put("broken" if value is None else "object", start, end, value)
 
     def _broken_end(self, start: int) -> int:
@@ -293,19 +279,15 @@ class _Scan:
         depth, in_string = 0, False
         self._line = at = start
         while token := self._finder.in_object.search(self._reply, at):
-            at = token.end()
-            if token.lastindex:
-                judged = self._judged(token)
-                if judged and judged[0] not in _TOKENS:
-                    self._cuts += 1
-                    return token.start()
-                at = token.start() + 1
-            elif token[0] == '"':
-                in_string = not in_string
-            elif token[0] in "{}" and not in_string:
-                depth += 1 if token[0] == "{" else -1
-                if depth == 0:
-                    return at
+            judged = self._judged(token) if token.lastindex else None
+            if judged and judged[0] not in _TOKENS:
+                self._cuts += 1
+                return token.start()
+            at = token.start() + 1 if token.lastindex else token.end()
+            in_string ^= token[0] == '"'
+            depth += 0 if in_string else {"{": 1, "}": -1}.get(token[0], 0)
+            if depth == 0:
+                return at
         return len(self._reply)
 
 

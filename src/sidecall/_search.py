@@ -1,66 +1,18 @@
 """What is looked for in a reply: patterns made from the tables of marks, and of where an object begins."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from string import ascii_letters
-from typing import Literal, NamedTuple, TypeAlias, final
+from itertools import groupby, starmap
+from typing import Literal, NamedTuple
 
-from ._marks import BEGINNINGS, BLANKS, CALLS, OTHER_TURNS, REASONING, TURNS, WRAPPERS, Block
-from ._types import is_a, type_name
+from ._marks import BLANKS, CALLS, OTHER_TURNS, REASONING, SHAPES, TAG_END, TURNS, WRAPPERS, Block
+from ._types import entries, is_a, require, shown
 
-MarkKind: TypeAlias = Literal["open", "close", "turn", "other turn", "token"]
+MarkKind = Literal["open", "close", "turn", "other turn", "token"]
 
-BLANK = f"[{re.escape(BLANKS)}]*+"
 # What may stand between the tokens of an object that is begun: marks of direction and other invisible ones as well.
-_SPACE = f"[{re.escape(BLANKS)}\u00ad\u061c\u180e\u200c-\u200f\u202a-\u202e\u2061-\u206f]*+"
-
-# A thinking tag is a rule, as makers join what they like to the word: `<seed:think>`, `<ifm|think_fast>`,
-# `<think:6124c78e>`. `_` joins from behind only where something is joined in front: `<think_tank>` is no such tag.
-_THINK = r"think(?:ing)?(?:[:|][^\s<>/]*)?"
-_JOINED = (
-    r"(?=[a-zA-Z0-9]*+(?:[:_|.-]|[^\x00-\x7f]))"  # rules most tags of HTML out
-    r"(?i:[\w.-][\w.:|-]{0,64}?[:_|](?<![<:_|/]no_)think(?:ing)?(?:[:_|][^\s<>/]{0,64})?)"
-)
-_TAG = re.compile(r'<(/?)([a-zA-Z][\w:]*)(?: (\w+)="(\w+)")?>')
-_TAG_END = r"(?:\s[^<>]*+)?(?<!/)>"
-
-# A special token has no blanks in it: `<| x |>` is an operator.
-_TOKEN = r"<[|｜][^<>{}|｜\s]{1,64}[|｜]>"
-
-# A token that names a role begins its turn, or ends it. A call is the assistant's, whatever tool it names. A token that
-# names the model heads a message of its turn.
-_OTHER_ROLES = "user|human|system|developer|observation|environment|ipython|tool_response|tools?"
-_OWN_ROLES = "assistant|chatbot|bot|model|ai"
-_NAMES = r"[<\[][|｜](?!.*(?:call|invoke|list|request|prefix|sep))(?:.*[^a-z])?(?:{})(?:[^a-z].*)?[|｜][>\]]"
-OTHER_TURN = re.compile(rf"(?!.*(?:end|/)){_NAMES.format(_OTHER_ROLES)}", re.IGNORECASE)
-TURN = re.compile(_NAMES.format(f"{_OTHER_ROLES}|assistant|chatbot|bot|eos|eot"), re.IGNORECASE)
-OWN_MESSAGE = re.compile(_NAMES.format("model"), re.IGNORECASE)
-
-# A role belongs to the token in front of it. Behind most tokens an answer may begin with the name of one, so it counts
-# in lower case, and where nothing else stands on its line. Behind a token that begins a header nothing but a role can
-# stand, and the words up to the token that ends it are the header's. The first group is the role where it is not the
-# assistant's, the second where it is.
-_INLINE = r"[^\S\n]*"
-_ENDS = r"<\|(?:message|sep|im_sep|im_middle|end_header_id|header_end|end_of_role|role_sep|im:content|plamo:msg)\|>"
-ROLE = re.compile(rf"(?:(?:({_OTHER_ROLES})|({_OWN_ROLES}))(?={_INLINE}(?:[\n<\[{{◁]|\Z)))?")
-HEADER = re.compile(
-    rf"(?:{_INLINE}(?:message role=\")?(?:({_OTHER_ROLES}|function)|({_OWN_ROLES}))\b(?:{_INLINE}\w+=[^\n<]*(?=\n))?)?"
-    rf"(?:<\|role_end\|>|(?!{_INLINE}to=self<)[^\n<>{{}}\[\]]{{1,64}}(?={_ENDS}))?",
-    re.IGNORECASE,
-)
-HEADER_START = re.compile(
-    r"<\|(?:im_|im:|header_|role_)?start(?:_header_id|_of_role)?\|>|<\|(?:begin|plamo:tag)\|>|<start_of_turn>|<\|turn>"
-    r"|<\|(?:channel|constrain|open|close)\|>.*"
-    r"|\]~b\]|<seed:bos>|<beginning_of_sentence>",
-    re.IGNORECASE,
-)
-
-# Letters of the scripts that have capitals: the words that gpt-oss leaves are no part of a longer word.
-_LETTERS = [char for char in map(chr, range(0x590)) if char.isalpha()]
-_CAPITAL, _SMALL = ("".join(filter(is_kind, _LETTERS)) for is_kind in (str.isupper, str.islower))
-
+_SPACE = f"[{BLANKS}\u00ad\u061c\u180e\u200c-\u200f\u202a-\u202e\u2061-\u206f]*+"
 _COLON = rf"{_SPACE}(?:[:：]|\Z)"
 _QUOTES = "'‘’‚‛“”„‟«»‹›＂`"
 
@@ -77,142 +29,86 @@ BEGIN = re.compile(
     re.DOTALL,
 )
 
-
-# How many characters of marks are compared one by one. More do not help: other text has been ruled out by then.
-_SHARED = 3
+_TAG = re.compile(r'(</?[a-zA-Z][\w:]*)(?: (\w+)="(\w+)")?>')
 
 
 class Row(NamedTuple):
-    """A mark, what it is, and its pattern where that is not made from its text."""
+    """A mark, and what it is."""
 
     mark: str
     kind: MarkKind
-    block: Block = Block((), ())
-    pattern: str = ""
+    block: Block = Block(())
 
 
-def _any_case(char: str) -> str:
-    cases = {char.lower(), char.upper()}
-    return re.escape(char) if len(cases) == 1 else f"[{''.join(case for case in sorted(cases) if len(case) == 1)}]"
+def _any_case(text: str) -> str:
+    """The pattern of a text, with a set for each letter: the regex engine rules those out at once."""
+    sets = {char: f"[{char.lower()}{char.upper()}]" for char in text if char.lower() != char.upper()}
+    return "".join(sets.get(char) or re.escape(char) for char in text).replace(r"\ ", r"\s*")
 
 
-def _tail(mark: str, start: int) -> str:
-    """The pattern of a mark from its character `start` on."""
-    tag = _TAG.fullmatch(mark)
-    if not tag:
-        return f"(?i:{re.escape(mark[start:])})".replace(r"\ ", r"\s*")
-    slash, name, attribute, value = tag.groups()
-    rest = f"<{slash}{_THINK if name == 'think' else name}"[start:]
-    if not attribute:
-        return f"(?i:{rest}){_TAG_END}"
-    return rf"(?i:{rest}(?=\s(?:[^<>]*?\s)?{attribute}\s*=\s*[\"']?{value}[\"'\s>]))\s[^<>]*+(?<!/)>"
-
-
-def _rows(kind: MarkKind, block: Block, marks: Iterable[str]) -> Iterator[Row]:
-    for mark in marks:
-        if not block.is_leading:
-            yield Row(mark, kind, block)
-        elif kind == "close":
-            yield Row(mark, kind, block, rf"{mark}(?<![{_CAPITAL}{_SMALL}]{mark})(?:(?=json)|(?![{_SMALL}]))")
-        elif not mark.isalpha():
-            yield Row(mark, kind, block, f"{_TOKEN}(?:{_OTHER_ROLES}|{_OWN_ROLES})?{BLANK}{re.escape(mark)}")
-        if mark in ("<think>", "</think>"):
-            yield Row(mark, kind, block, f"{mark.removesuffix('think>')}{_JOINED}{_TAG_END}")
-
-
-def _first(row: Row) -> str:
-    return row.pattern[0] if row.pattern else _any_case(row.mark[0])
-
-
-def _place(row: Row) -> tuple[object, ...]:
-    # Among patterns the longest first, as a header begins with what is a token by itself.
-    return _first(row), bool(row.pattern), -len(row.pattern), row.mark[1:_SHARED].lower(), -len(row.mark)
+def _patterns(mark: str) -> tuple[str, str, str]:
+    """The patterns of a mark's first and second character, and of the rest. Only the first one of a shape is known."""
+    shape, tag = SHAPES.get(mark), _TAG.fullmatch(mark)
+    first = shape[0] if shape else _any_case(mark[0])
+    if first == "<" and not re.match(r"</?[a-zA-Z]\b", mark):
+        first += r"(?!/?[a-zA-Z][\s>])"  # rules most tags of HTML out
+    if shape:
+        return first, "", shape[1:]
+    name, attribute, value = tag.groups() if tag else (mark, None, None)
+    needed = rf"(?i:(?=\s(?:[^<>]*?\s)?{attribute}\s*=\s*[\"']?{value}[\"'\s>]))" if attribute else ""
+    return first, _any_case(name[1]), f"{_any_case(name[2:])}{needed}{TAG_END if tag else ''}"
 
 
 def _search(rows: Iterable[Row]) -> tuple[str, list[Row]]:
     """One pattern for all rows, and the rows in the order of its groups: an empty one behind each tells it apart.
 
     The regex engine skips to the first characters, and rules an alternative out by its first character alone. So marks
-    that share their first characters stand together, long ones first.
+    that share their first characters stand together, long ones first, and shapes last.
     """
-    order = sorted(rows, key=_place)
+    places = [(*_patterns(row.mark), row) for row in rows]
+    places.sort(key=lambda place: (place[0], place[1] == "", place[1], -len(place[3].mark)))
     sources = []
-    for first, group in groupby(order, key=_first):
-        alike = [*group]
-        texts = [row for row in alike if not row.pattern]
-        branches = [*_texts(texts, 1), *(f"{row.pattern[1:]}()" for row in alike if row.pattern)]
-        sources.append(f"{first}{_guard(texts)}(?:{'|'.join(branches)})")
-    return "|".join(sources), order
+    for first, group in groupby(places, key=lambda place: place[0]):
+        alike = [(second, [*same]) for second, same in groupby(group, key=lambda place: place[1])]
+        branches = (f"{second}(?:{'|'.join(f'{rest}()' for _, _, rest, _ in same)})" for second, same in alike)
+        sources.append(f"{first}(?:{'|'.join(branches)})")
+    return "|".join(sources), [row for *_, row in places]
 
 
-def _guard(rows: list[Row]) -> str:
-    """A look that rules out the tags of one letter that are not marks: most of HTML's, and two thirds of its cost."""
-    names = {name[1].lower() for row in rows if (name := re.match(r"</?([a-zA-Z])\b", row.mark))}
-    letters = "".join(char for char in ascii_letters if char.lower() not in names)
-    return f"(?!/?[{letters}][\\s>])" if names else ""
+def _probes(mark: str) -> set[str]:
+    """One of these is in every text that holds the mark."""
+    first = SHAPES.get(mark, mark)[0]
+    return {mark} if mark in SHAPES and mark.isalpha() else {first.lower(), first.upper()}
 
 
-def _texts(rows: list[Row], depth: int) -> list[str]:
-    """The alternatives behind the first characters of rows that share those, and are in order."""
-    if depth >= min((_SHARED, *(len(row.mark.rstrip(">")) for row in rows))):
-        return [f"{_tail(row.mark, depth)}()" for row in rows]
-    groups = groupby(rows, key=lambda row: row.mark[depth].lower())
-    return [f"{_any_case(char)}(?:{'|'.join(_texts([*alike], depth + 1))})" for char, alike in groups]
+CALL = re.compile(_search(Row(mark, "token") for mark in CALLS)[0])
 
 
 class Finder:
     """All patterns for one set of rows."""
 
     def __init__(self, blocks: Sequence[Block], turns: Sequence[str]) -> None:
-        turn_rows = [*(Row(mark, "turn") for mark in turns), *(Row(mark, "other turn") for mark in OTHER_TURNS)]
-        turn_rows.append(Row("<", "token", pattern=_TOKEN))
-        opens = [row for block in blocks for row in _rows("open", block, block.opens)]
-        closes = [row for block in blocks for row in _rows("close", block, block.closes)]
-        source, self.rows = _search([*opens, *closes, *turn_rows])
+        opens = (
+            Row(mark, "open", each) for each in blocks for mark in each.opens if mark in SHAPES or not each.is_leading
+        )
+        closes = (Row(mark, "close", each) for each in blocks for mark in each.closes)
+        others = [*(Row(mark, "turn") for mark in turns), *(Row(mark, "other turn") for mark in OTHER_TURNS)]
+        others.append(Row("<|…|>", "token"))
+        source, self.rows = _search([*opens, *closes, *others])
         self.in_text = re.compile(f"{source}|{BEGIN.pattern}", re.DOTALL)
         # In no group, what decides where a broken object ends.
-        self.in_object = re.compile(rf'{source}|["{{}}]|\\["\\]')
-        self.tokens = re.compile(_search(turn_rows)[0])
-        self.closing = {block: re.compile(_closing(block)) for block in blocks}
+        self.in_object = re.compile(rf'{source}|["{{}}]|\\["\\]', re.DOTALL)
+        self.tokens = re.compile(_search(others)[0])
+        closing = {block: [Row(mark, "close") for mark in block.closes + block.closes_only_opened] for block in blocks}
+        self.closing = {block: re.compile(_search(rows)[0]) for block, rows in closing.items()}
         # Where text around an object holds none of them, it holds no mark, nor another object.
-        self.probes = tuple({"{", *(probe for row in self.rows for probe in _probes(row))})
+        self.probes = {"{"}.union(*(_probes(row.mark) for row in self.rows))
         wrappers = (f"<{slash}{tag}>" for tag in WRAPPERS for slash in ("", "/"))
         marks = (*(row.mark for row in self.rows if not row.mark[0].isalnum()), *wrappers, *CALLS)
-        cut = {mark[:length].lower() for mark in marks for length in range(3, len(mark))}
-        self.cut_marks = cut | {mark.replace(" ", "") for mark in cut}
+        alike = (text for mark in marks for text in (mark.lower(), mark.lower().replace(" ", "")))
+        self.cut_marks = {text[:length] for text in alike for length in range(3, len(text))}
 
 
-def _closing(block: Block) -> str:
-    only_opened = [Row(mark, "close") for mark in block.closes_only_opened]
-    return _search([*_rows("close", block, block.closes), *only_opened])[0]
-
-
-def _probes(row: Row) -> tuple[str, ...]:
-    if row.block.is_leading:
-        return (row.mark if row.mark.isalpha() else "<",)
-    return row.mark[0].lower(), row.mark[0].upper()
-
-
-_BEGINNINGS = "|".join(map(re.escape, BEGINNINGS))
-LINE_START = re.compile(rf"(?:[{re.escape(BLANKS)}]|{_BEGINNINGS})*+", re.IGNORECASE)
-
-# What a reply may begin with: tokens that are plain text elsewhere, and a header whose token was in the prompt.
-BEGINNING = re.compile(
-    rf"(?:{BLANK}(?:{_BEGINNINGS}))*(?:{BLANK}(?:to=(?!self<)[\w.-]+|{_OWN_ROLES})(?={_ENDS}))?", re.IGNORECASE
-)
-_LEADING = [(mark, block) for block in REASONING if block.is_leading for mark in block.opens]
-LEADING_BLOCKS = [block for _, block in _LEADING]
-LEADING = re.compile(
-    "|".join(f"{BLANK}(?i:{re.escape(mark)}){f'(?=[{_CAPITAL}])' if mark.isalpha() else ''}()" for mark, _ in _LEADING)
-)
-_NAMED_CALL = (
-    r"<(?![^<>\s]*(?:/|end))(?=[^<>\s]*+>)[|｜]?(?i:(?:[^<>\s]*[^a-z<>\s])?(?:tool|function)[_▁]calls?(?![a-z])[^<>\s]*>)"
-    r"|<function\s+name="
-)
-CALL = re.compile(f"{_search([Row(mark, 'token') for mark in CALLS])[0]}|{_NAMED_CALL}")
-
-
-@final
 @dataclass(frozen=True, slots=True)
 class Marks:
     """The marks of your own model, beside the built-in tables. Make it once, and pass it as `marks=`.
@@ -237,42 +133,32 @@ class Marks:
     finder: Finder = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        pairs = [_pair(pair, f"reasoning[{n}]") for n, pair in enumerate(_entries(self.reasoning, "reasoning"))]
-        turns = [_mark(mark, f"turns[{n}]") for n, mark in enumerate(_entries(self.turns, "turns"))]
+        pairs = tuple(starmap(_pair, entries(self.reasoning, "reasoning")))
+        turns = tuple(starmap(_mark, entries(self.turns, "turns")))
         # One's own come first. An opening mark that was there already is closed as before, too.
-        own: dict[str, Block] = {}
+        blocks = [*REASONING]
         for opening, closing in pairs:
-            alike = (block for block in (*own.values(), *REASONING) if opening.lower() in map(str.lower, block.opens))
-            known = next(alike, Block(()))
-            own[opening.lower()] = known._replace(opens=(opening,), closes=(closing, *known.closes), is_leading=False)
-        object.__setattr__(self, "reasoning", tuple(pairs))
-        object.__setattr__(self, "turns", tuple(turns))
-        object.__setattr__(self, "finder", Finder((*own.values(), *REASONING), (*turns, *TURNS)))
+            known = next((each for each in blocks if opening.lower() in map(str.lower, each.opens)), Block(()))
+            blocks.insert(0, known._replace(opens=(opening,), closes=(closing, *known.closes), is_leading=False))
+        object.__setattr__(self, "reasoning", pairs)
+        object.__setattr__(self, "turns", turns)
+        object.__setattr__(self, "finder", Finder(blocks, (*turns, *TURNS)))
 
     def __reduce__(self) -> tuple[type["Marks"], tuple[object, ...]]:
         return Marks, (self.reasoning, self.turns)
 
 
-def _entries(value: object, name: str) -> Iterable[object]:
-    if is_a(value, str) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be an iterable, and not a str; it is of type {type_name(value)}")
-    return value
+def _pair(name: str, pair: tuple[str, str]) -> tuple[str, str]:
+    is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+    require(is_pair, name, "a pair of an opening and a closing mark", pair)
+    return _mark(f"{name}[0]", pair[0]), _mark(f"{name}[1]", pair[1])
 
 
-def _pair(value: object, name: str) -> tuple[str, str]:
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise TypeError(f"{name} must be a pair of an opening and a closing mark; it is of type {type_name(value)}")
-    return _mark(value[0], f"{name}[0]"), _mark(value[1], f"{name}[1]")
-
-
-def _mark(value: object, name: str) -> str:
-    if not is_a(value, str):
-        raise TypeError(f"{name} must be a str; it is of type {type_name(value)}")
-    mark = str.__str__(value)
+def _mark(name: str, mark: str) -> str:
+    require(is_a(mark, str), name, "a str", mark)
+    mark = str.__str__(mark)
     if len(mark) < 2 or mark.strip(BLANKS) != mark:
-        raise ValueError(
-            f"{name} must have at least 2 characters, and no blanks at its ends; it has {len(mark)} characters"
-        )
+        raise ValueError(f"{name} must have two characters or more, and no blanks at its ends; it is {shown(mark)}")
     return mark
 
 

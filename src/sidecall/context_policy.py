@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, TypeGuard, final, get_ar
 
 from ._json_text import NotJSONError, json_text
 from ._marks import HEADERS, OTHER_TURNS, TURNS
-from ._types import SHOWN, is_a, type_name
+from ._types import MISSING, SHOWN, entries, is_a, require, shown, type_name
 from .errors import Code, ContextPolicyError, Issue, ValidationError
 
 Trust = Literal["instruction", "server", "user", "tool"]
@@ -30,8 +30,10 @@ _UNSENDABLE = re.compile("[\0\ud800-\udfff]")
 _SHORT = 20
 
 _TRUSTED = ("instruction", "server")
-_MISSING = object()
-_Exceeded = Callable[[int], BaseException | None]
+Measure = Callable[[str], int]
+Exceeded = Callable[[int], BaseException | None] | None
+Ids = MutableSet[str] | None
+Tokens = Iterable[str]
 
 
 @final
@@ -90,11 +92,11 @@ class AssembledContext(NamedTuple):
 
 def validate_context_fragment(
     fragment: ContextFragment,
-    ids: MutableSet[str] | None = None,
+    ids: Ids = None,
     *,
     check_budget: bool = True,
-    measure: Callable[[str], int] = len,
-    special_tokens: Iterable[str] = (),
+    measure: Measure = len,
+    special_tokens: Tokens = (),
 ) -> str:
     """Check one fragment, and give the exact text to send.
 
@@ -125,23 +127,16 @@ def validate_context_fragment(
     >>> validate_context_fragment(rows)
     '{"n":1}'
     """
-    if type(check_budget) is not bool:
-        raise _wrong("check_budget", "a bool", check_budget)
+    require(type(check_budget) is bool, "check_budget", "a bool", check_budget)
     ids, tokens = _judged(ids, measure, special_tokens)
     checked, text = _accepted(fragment, ids)
-    issue = _text_issue(checked, text, tokens)
-    if issue is None and check_budget:
-        _, issue = _sized(checked, text, measure)
+    _, issue = _sized(checked, text, tokens, measure if check_budget else None)
     if issue is not None:
         raise ValidationError([issue])
     return text
 
 
-def validate_context_budget(
-    input_chars: int,
-    max_input_chars: int | float,
-    exceeded: Callable[[int], BaseException | None] | None = None,
-) -> None:
+def validate_context_budget(input_chars: int, max_input_chars: int | float, exceeded: Exceeded = None) -> None:
     """Check the size of a whole input against its budget, in the unit of both.
 
     Args:
@@ -159,21 +154,19 @@ def validate_context_budget(
     Traceback (most recent call last):
     sidecall.errors.ValidationError: the context measures 11, over its max_input_chars of 10
     """
-    if not _is_size(input_chars):
-        raise _wrong("input_chars", f"an int from 0 to {_MAX_SIZE}", input_chars)
-    budget = _budget(max_input_chars)
-    _check_exceeded(exceeded)
-    _check_total(input_chars, budget, exceeded, None)
+    require(_is_size(input_chars), "input_chars", f"an int from 0 to {_MAX_SIZE}", input_chars)
+    _check_limit(max_input_chars, exceeded)
+    _check_total(input_chars, max_input_chars, exceeded, None)
 
 
 def assemble_context(
     fragments: Iterable[ContextFragment],
     max_input_chars: int | float = math.inf,
     *,
-    ids: MutableSet[str] | None = None,
-    exceeded: Callable[[int], BaseException | None] | None = None,
-    measure: Callable[[str], int] = len,
-    special_tokens: Iterable[str] = (),
+    ids: Ids = None,
+    exceeded: Exceeded = None,
+    measure: Measure = len,
+    special_tokens: Tokens = (),
 ) -> AssembledContext:
     """Make one request of all fragments, or none.
 
@@ -197,25 +190,20 @@ def assemble_context(
     ... ], 50, special_tokens=SPECIAL_TOKENS).sizes
     {'rules': 9, 'question': 4}
     """
-    if not isinstance(fragments, Iterable):
-        raise _wrong("fragments", "an iterable of ContextFragment", fragments)
-    budget = _budget(max_input_chars)
-    _check_exceeded(exceeded)
+    require(isinstance(fragments, Iterable), "fragments", "an iterable of ContextFragment", fragments)
+    _check_limit(max_input_chars, exceeded)
     ids, tokens = _judged(ids, measure, special_tokens)
     context = AssembledContext([], {})
     issues: list[Issue] = []
     for each in fragments:
         fragment, text = _accepted(each, ids)
-        issue, size = _text_issue(fragment, text, tokens), 0
-        if issue is None:
-            size, issue = _sized(fragment, text, measure)
-        if issue is not None:
-            issues.append(issue)
+        size, issue = _sized(fragment, text, tokens, measure)
+        issues += [issue] if issue is not None else []
         context.messages.append({"role": fragment.role, "content": text})
         context.sizes[fragment.id] = size
     if issues:
         raise ValidationError(issues)
-    _check_total(sum(context.sizes.values()), budget, exceeded, context.sizes)
+    _check_total(sum(context.sizes.values()), max_input_chars, exceeded, context.sizes)
     return context
 
 
@@ -224,25 +212,29 @@ def _accepted(fragment: object, ids: MutableSet[str]) -> tuple[ContextFragment, 
     checked = _check_fields(fragment)
     _spend_id(checked, ids)
     _check_trust(checked)
-    return checked, _text(checked)
+    return checked, _text(checked, checked.value)
+
+
+def _is_id(value: object) -> TypeGuard[str]:
+    return type(value) is str and _ID.fullmatch(value) is not None
+
+
+def _is_source_id(value: object) -> TypeGuard[str]:
+    return type(value) is str and value != "" and not _SURROGATE.search(value)
 
 
 def _is_size(value: object, least: int = 0) -> TypeGuard[int]:
     return type(value) is int and least <= value <= _MAX_SIZE
 
 
-def _quoted(text: str) -> str:
+def _quoted(text: object) -> str:
     """A text as a message shows it: in ASCII quotes, without what UTF-8 cannot hold, cut."""
-    return repr(text[:SHOWN])[:SHOWN]
+    return repr(text[:SHOWN])[:SHOWN] if type(text) is str else shown(text)
 
 
-def _shown(value: object) -> str:
-    """Any other value as a message shows it: no text, as it may be content."""
-    if value is _MISSING:
-        return "missing"
-    if type(value) is int:  # Python writes none of over 4,300 digits
-        return str(value) if abs(value) < 10**SHOWN else f"an int of over {SHOWN} digits"
-    return f"a str of length {len(value)}" if type(value) is str else f"of type {type_name(value)}"
+def _slip(value: object) -> str:
+    """What stands in place of a fixed value, shown where it is short: a slip, and not a text."""
+    return repr(value) if type(value) is str and value.isascii() and len(value) <= _SHORT else shown(value)
 
 
 class _Rule(NamedTuple):
@@ -250,36 +242,24 @@ class _Rule(NamedTuple):
 
     holds: Callable[[object], bool]
     words: str
-    shown: Callable[[object], str] = _shown
+    shown: Callable[[object], str] = shown
 
 
 def _one_of(alias: object) -> _Rule:
     names: tuple[str, ...] = get_args(alias)
-
-    def shown(value: object) -> str:
-        is_short = type(value) is str and value.isascii() and len(value) <= _SHORT
-        return repr(value) if is_short else _shown(value)
-
-    return _Rule(lambda value: type(value) is str and value in names, f"one of {', '.join(names)}", shown)
+    return _Rule(lambda value: type(value) is str and value in names, f"one of {', '.join(names)}", _slip)
 
 
 # Types are exact: a bool is an int, and a subclass of str may lie about `==` and its length. The value's rules
 # are in `_text`, as they hold once the id is spent: here it need only be there.
 _FIELDS: dict[str, _Rule] = {
-    "id": _Rule(
-        lambda value: type(value) is str and bool(_ID.fullmatch(value)),
-        f"a str, all of it {_ID.pattern}",
-        lambda value: _quoted(value) if type(value) is str else _shown(value),
-    ),
-    "source_id": _Rule(
-        lambda value: type(value) is str and value != "" and not _SURROGATE.search(value),
-        "a str that is not empty and has no lone surrogate",
-    ),
+    "id": _Rule(_is_id, f"a str, all of it {_ID.pattern}", _quoted),
+    "source_id": _Rule(_is_source_id, "a str that is not empty and has no lone surrogate"),
     "trust": _one_of(Trust),
     "lifetime": _one_of(Lifetime),
     "role": _one_of(Role),
     "max_chars": _Rule(lambda value: _is_size(value, least=1), f"an int from 1 to {_MAX_SIZE}"),
-    "value": _Rule(lambda value: value is not _MISSING, "a str or a dict"),
+    "value": _Rule(lambda value: value is not MISSING, "a str or a dict"),
 }
 
 
@@ -288,7 +268,7 @@ def _check_fields(fragment: object) -> ContextFragment:
     if type(fragment) is not ContextFragment:
         what = "a fragment must be a ContextFragment itself, not a subclass, nor a class of a second import"
         raise ContextPolicyError("CONTEXT_FRAGMENT", f"{what}; it is of type {type_name(fragment)}")
-    fields: dict[str, Any] = {name: getattr(fragment, name, _MISSING) for name in _FIELDS}
+    fields: dict[str, Any] = {name: getattr(fragment, name, MISSING) for name in _FIELDS}
     for name, rule in _FIELDS.items():
         if not rule.holds(fields[name]):
             fragment_id = fields["id"] if _FIELDS["id"].holds(fields["id"]) else None
@@ -300,123 +280,97 @@ def _check_fields(fragment: object) -> ContextFragment:
 
 def _spend_id(fragment: ContextFragment, ids: MutableSet[str]) -> None:
     if fragment.id in ids:
-        raise _breach("CONTEXT_FRAGMENT", fragment, "id", "the id is spent: one use in each model call")
+        raise _breach("CONTEXT_FRAGMENT", fragment, "id", "is spent: one use in each model call")
     ids.add(fragment.id)
 
 
 def _check_trust(fragment: ContextFragment) -> None:
-    if fragment.role != "system":
-        return
-    if fragment.trust not in _TRUSTED:
-        what = f"{fragment.trust} text has no place in the system role, only in the user role"
+    if fragment.role == "system" and fragment.trust not in _TRUSTED:
+        what = f"must be {' or '.join(_TRUSTED)} in the system role; it is {fragment.trust}"
         raise _breach("CONTEXT_TRUST", fragment, "trust", what)
-    if not is_a(fragment.value, str):
-        what = f"the system role takes a str; the value is of type {type_name(fragment.value)}"
+    if fragment.role == "system" and not is_a(fragment.value, str):
+        what = f"must be a str in the system role; it is of type {type_name(fragment.value)}"
         raise _breach("CONTEXT_TRUST", fragment, "value", what)
 
 
-def _text(fragment: ContextFragment) -> str:
-    value: object = fragment.value
+def _text(fragment: ContextFragment, value: object) -> str:
     if is_a(value, str):
         return str.__str__(value)  # makes a subclass plain, and cannot be overridden
     if not is_a(value, dict):
-        what = f"the value must be a str or a dict; it is of type {type_name(value)}"
-        raise _breach("CONTEXT_VALUE", fragment, "value", what)
+        raise _breach("CONTEXT_VALUE", fragment, "value", f"must be a str or a dict; it is of type {type_name(value)}")
     try:
         return json_text(value)
     except NotJSONError as error:
-        raise _breach("CONTEXT_VALUE", fragment, "value", str(error)) from error.__cause__
+        raise _breach("CONTEXT_VALUE", fragment, "value", f"is not JSON: {error}") from error.__cause__
     except RecursionError:
-        raise _breach("CONTEXT_VALUE", fragment, "value", "too little of the stack is left to write it") from None
+        raise _breach("CONTEXT_VALUE", fragment, "value", "is too deep for what is left of the stack") from None
 
 
-def _text_issue(fragment: ContextFragment, text: str, tokens: tuple[str, ...]) -> Issue | None:
-    """Why a text cannot be sent, whatever its size."""
-    if not text.isascii() or "\0" in text:
-        # Looked for and not encoded: the error of a failed encode holds the whole text.
-        found = _UNSENDABLE.search(text)
-        if found is not None:
-            zero = ("U+0000", "where servers in C cut it")
-            what, why = zero if found[0] == "\0" else ("a lone surrogate", "which UTF-8 cannot hold")
-            return _issue("CONTEXT_TEXT", fragment, f"its text has {what} at position {found.start()}, {why}")
-    if fragment.trust in _TRUSTED:
-        return None
+def _sized(fragment: ContextFragment, text: str, tokens: Tokens, measure: Measure | None) -> tuple[int, Issue | None]:
+    """The size of a text, and what is wrong with the text: the first of what it holds, and its size."""
+    issue = _text_issue(fragment, text, () if fragment.trust in _TRUSTED else tokens)
+    if issue is not None or measure is None:
+        return 0, issue
+    size, limit = measure(text), fragment.max_chars
+    require(type(size) is int and size >= 0, "what measure returns", "an int of 0 or more", size)
+    if size <= limit:
+        return size, None
+    what = f"measures {shown(size)}, over its max_chars of {limit}"
+    return size, {**_issue("CONTEXT_BUDGET", fragment, what), "size": size, "limit": limit}
+
+
+def _text_issue(fragment: ContextFragment, text: str, tokens: Tokens) -> Issue | None:
+    # Looked for and not encoded: the error of a failed encode holds the whole text.
+    found = None if text.isascii() and "\0" not in text else _UNSENDABLE.search(text)
+    if found:
+        what = "U+0000, where servers in C cut it" if found[0] == "\0" else "a lone surrogate, which UTF-8 cannot hold"
+        return _issue("CONTEXT_TEXT", fragment, f"has at position {found.start()} {what}")
     # One search for each token is linear in the text, whatever it holds; one pattern for all of them takes two to three
     # times as long on text that is full of `<`.
     places = [(text.find(token), -len(token), token) for token in tokens if token in text]
     if not places:
         return None
     position, _, token = min(places)
-    return _issue("CONTEXT_TOKEN", fragment, f"its text has the special token {_quoted(token)} at position {position}")
+    return _issue("CONTEXT_TOKEN", fragment, f"has at position {position} the special token {_quoted(token)}")
 
 
-def _sized(fragment: ContextFragment, text: str, measure: Callable[[str], int]) -> tuple[int, Issue | None]:
-    """The size of a text, and what is wrong with it."""
-    size, limit = measure(text), fragment.max_chars
-    if type(size) is not int or size < 0:
-        raise _wrong("what measure returns", "an int of 0 or more", size)
-    if size <= limit:
-        return size, None
-    what = f"it measures {_shown(size)}, over its max_chars of {limit}"
-    return size, {**_issue("CONTEXT_BUDGET", fragment, what), "size": size, "limit": limit}
+def _check_limit(limit: object, exceeded: object) -> None:
+    """The arguments of both budgets."""
+    is_inf = type(limit) is float and limit == math.inf
+    require(is_inf or _is_size(limit), "max_input_chars", f"an int from 0 to {_MAX_SIZE}, or math.inf", limit)
+    may_be_called = exceeded is None or (callable(exceeded) and not is_a(exceeded, BaseException))
+    require(may_be_called, "exceeded", "callable, and not an exception", exceeded)
 
 
-def _check_total(total: int, budget: int | None, exceeded: _Exceeded | None, sizes: dict[str, int] | None) -> None:
-    if budget is None or total <= budget:
+def _check_total(total: int, limit: float, exceeded: Exceeded, sizes: dict[str, int] | None) -> None:
+    if not isinstance(limit, int) or total <= limit:  # the one float is infinite
         return
-    error = None if exceeded is None else exceeded(budget)
+    error = None if exceeded is None else exceeded(limit)
     if error is None:
-        message = f"the context measures {total}, over its max_input_chars of {budget}"
-        issue = Issue(code="CONTEXT_BUDGET", message=message, size=total, limit=budget)
+        message = f"the context measures {total}, over its max_input_chars of {limit}"
+        issue = Issue(code="CONTEXT_BUDGET", message=message, size=total, limit=limit)
         raise ValidationError([issue if sizes is None else {**issue, "sizes": sizes}])
-    if not is_a(error, BaseException):
-        raise _wrong("what exceeded returns", "an exception or None", error)
+    require(is_a(error, BaseException), "what exceeded returns", "an exception or None", error)
     raise error
 
 
-def _budget(max_input_chars: object) -> int | None:
-    """The budget, or `None` for none."""
-    if type(max_input_chars) is float and max_input_chars == math.inf:
-        return None
-    if _is_size(max_input_chars):
-        return max_input_chars
-    raise _wrong("max_input_chars", f"an int from 0 to {_MAX_SIZE}, or math.inf", max_input_chars)
-
-
-def _check_exceeded(exceeded: object) -> None:
-    if exceeded is not None and (is_a(exceeded, BaseException) or not callable(exceeded)):
-        raise _wrong("exceeded", "callable, and not an exception", exceeded)
-
-
-def _judged(
-    ids: MutableSet[str] | None, measure: object, special_tokens: Iterable[str]
-) -> tuple[MutableSet[str], tuple[str, ...]]:
+def _judged(ids: Ids, measure: Measure, special_tokens: Tokens) -> tuple[MutableSet[str], Tokens]:
     """The arguments of both calls: the set of ids to use, and the special tokens, which are read last, and once."""
-    if ids is None:  # and not merely empty: the caller's own set is to be filled
-        ids = set()
-    if not isinstance(ids, MutableSet):
-        raise _wrong("ids", "a MutableSet, such as a set", ids)
-    if not callable(measure):
-        raise _wrong("measure", "callable", measure)
-    if is_a(special_tokens, str) or not isinstance(special_tokens, Iterable):
-        raise _wrong("special_tokens", "an iterable of str, and not one str", special_tokens)
-    tokens = tuple(str.__str__(each) if is_a(each, str) else each for each in special_tokens)
-    for token in tokens:
-        if type(token) is not str or token == "":
-            raise _wrong("each of special_tokens", "a str that is not empty", token)
-    return ids, tokens
-
-
-def _wrong(name: str, words: str, value: object) -> TypeError:
-    return TypeError(f"{name} must be {words}; it is {_shown(value)}")
+    ids = set() if ids is None else ids  # and not if merely empty: the caller's own set is to be filled
+    require(isinstance(ids, MutableSet), "ids", "a MutableSet, such as a set", ids)
+    require(callable(measure), "measure", "callable", measure)
+    tokens = entries(special_tokens, "special_tokens")
+    for name, token in tokens:
+        require(is_a(token, str) and str.__len__(token) > 0, name, "a str that is not empty", token)
+    return ids, tuple(str.__str__(token) for _, token in tokens)
 
 
 def _breach(code: Code, fragment: ContextFragment, field: str, what: str) -> ContextPolicyError:
-    return ContextPolicyError(code, f"{_where(fragment)}: {what}", fragment.id, field)
+    return ContextPolicyError(code, f"{_where(fragment)}: {field} {what}", fragment.id, field)
 
 
 def _issue(code: Code, fragment: ContextFragment, what: str) -> Issue:
-    message = f"{_where(fragment)}: {what}"
+    message = f"{_where(fragment)}: its text {what}"
     return Issue(code=code, message=message, fragment_id=fragment.id, source_id=fragment.source_id)
 
 

@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from types import CoroutineType
-from typing import Any
+from typing import Any, TypeAlias
 
 from ._marks import BLANKS
 from ._reply import Part, answer, text_of
-from ._search import MARKS, Finder
-from ._search import Marks as Marks
-from ._types import T, is_a, type_name
+from ._search import MARKS, Finder, Marks as Marks
+from ._types import T, is_a, require, type_name
 from .errors import Code, ValidationError
+
+Pick: TypeAlias = Callable[[dict[str, Any]], T | None]
 
 
 def _schema(key: str, value: dict[str, Any]) -> dict[str, Any]:
@@ -47,9 +49,7 @@ _DOTS = ".…‥⋯"
 _SUGGESTIONS = 3
 
 
-def parse_structured(
-    raw: str | None, pick: Callable[[dict[str, Any]], T | None], *, marks: Marks | None = None
-) -> T | None:
+def parse_structured(raw: str | None, pick: Pick[T], *, marks: Marks | None = None) -> T | None:
     """The value that `pick` takes from the one JSON object in a reply, or `None` if the reply has no answer.
 
     Args:
@@ -72,7 +72,7 @@ def parse_structured(
         return None
 
 
-def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | None], *, marks: Marks | None = None) -> T:
+def require_structured(raw: str | None, pick: Pick[T], *, marks: Marks | None = None) -> T:
     """The same as `parse_structured`, but if the reply has no answer, an error says why.
 
     Args:
@@ -93,7 +93,7 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
     Traceback (most recent call last):
     sidecall.errors.ValidationError: the reply's JSON is cut off, broken or no object
     """
-    finder = MARKS.finder if marks is None else _checked(marks)
+    finder = MARKS.finder if marks is None else _finder(marks)
     reply = _text_or_none(raw)
     if reply is None:
         raise _refusal("OUTPUT_MISSING", f"the reply is of type {type_name(raw)}, and not a str")
@@ -110,12 +110,10 @@ def require_structured(raw: str | None, pick: Callable[[dict[str, Any]], T | Non
                 raise TypeError("the picker is a coroutine function: it gives a coroutine, and not a value")
         except Exception as error:
             cause = error
-            continue
-        if picked is None:
-            continue
-        if accepted and not _is_equal(accepted[0], picked):
+        else:
+            accepted += [] if picked is None else [picked]
+        if len(accepted) > 1 and not _is_equal(accepted[0], accepted[-1]):
             raise _refusal("OUTPUT_AMBIGUOUS")
-        accepted.append(picked)
     if accepted:
         return accepted[0]
     code = _code_without_value(reply, parts, finder)
@@ -140,7 +138,7 @@ def answer_text(raw: str | None, *, marks: Marks | None = None) -> str:
     >>> answer_text("<think>Must I refuse?</think>\\nI can't name this chat.<|im_end|>")
     "I can't name this chat."
     """
-    finder = MARKS.finder if marks is None else _checked(marks)
+    finder = MARKS.finder if marks is None else _finder(marks)
     reply = _text_or_none(raw) or ""
     return text_of(reply, answer(reply, finder), finder)
 
@@ -172,8 +170,7 @@ def pick_suggestions(value: object) -> list[str] | None:
     >>> pick_suggestions({"suggestions": ["How often?", "", "Which soil?", "Indoors?", "When?"]})
     ['How often?', 'Which soil?', 'Indoors?']
     """
-    strings = clean_strings(_member(value, "suggestions"))
-    return strings[:_SUGGESTIONS] if strings else None
+    return (clean_strings(_member(value, "suggestions")) or [])[:_SUGGESTIONS] or None
 
 
 def pick_queries(value: object) -> list[str] | None:
@@ -239,26 +236,23 @@ def _member(value: object, key: str) -> object:
     return dict.get(value, key) if is_a(value, dict) else None
 
 
-def _checked(marks: object) -> Finder:
-    if not is_a(marks, Marks):
-        raise TypeError(f"marks must be a Marks; it is of type {type_name(marks)}")
+def _finder(marks: Marks) -> Finder:
+    require(is_a(marks, Marks), "marks", "a Marks", marks)
     return marks.finder
 
 
 def _is_equal(one: object, other: object) -> bool:
-    try:
+    with suppress(Exception):
         return (one == other) is True
-    except Exception:
-        return False
+    return False
 
 
 def _code_without_value(reply: str, parts: list[Part], finder: Finder) -> Code:
     kinds = {kind for kind, *_ in parts}
     if "object" in kinds:
         return "OUTPUT_REJECTED"
-    if "broken" in kinds or _is_debris(text_of(reply, parts, finder)):
-        return "OUTPUT_MALFORMED"
-    return "OUTPUT_MISSING"
+    is_debris = "broken" in kinds or _is_debris(text_of(reply, parts, finder))
+    return "OUTPUT_MALFORMED" if is_debris else "OUTPUT_MISSING"
 
 
 def _is_debris(text: str) -> bool:

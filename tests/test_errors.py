@@ -1,7 +1,6 @@
 """The errors: what they carry, what they survive, and what they refuse to be made of."""
 
 import copy
-import doctest
 import json
 import multiprocessing
 import pickle
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from sidecall import errors
 from sidecall.errors import ContextPolicyError, Issue, ValidationError
 
 FULL_ISSUE: Issue = {
@@ -193,10 +191,3 @@ def test_a_breach_of_policy_is_not_swallowed_as_a_value_error() -> None:
     assert not issubclass(ContextPolicyError, ValueError)
     assert not issubclass(ContextPolicyError, ValidationError)
     assert not issubclass(ValidationError, ContextPolicyError)
-
-
-def test_the_examples_run() -> None:
-    """Every example in the docstrings gives what it says."""
-    outcome = doctest.testmod(errors)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

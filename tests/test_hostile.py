@@ -68,25 +68,7 @@ def plain_span(reply: str) -> object:
 
 def test_where_the_plain_span_reads_a_value_so_does_this() -> None:
     rng = random.Random(SEED)
-    shells = [
-        "",
-        " ",
-        "\n",
-        "```",
-        "```json\n",
-        "Sure: ",
-        "1. ",
-        "<b>",
-        "[",
-        "]",
-        '"',
-        "\\",
-        ",",
-        ":",
-        "text",
-        "é🌰",
-        "'",
-    ]
+    shells = [*" \n[],:\"\\'", "", "```", "```json\n", "Sure: ", "1. ", "<b>", "text", "é🌰"]
     inner = ["A", "A}", "A{", "{x}", '\\"', "\\\\", "\\u00e9", "[x]", "```", "<think>", "</think>", "<|im_end|>"]
     read = 0
     for _ in range(4_000):

@@ -126,6 +126,7 @@ OF_CLOSES: Situations = {
     ),
     "behind the header next to a text": lambda m: (f"No.</s>\n<|im_start|>assistant\n{m.close}\nYes.", Shown("No.")),
     "behind a header that ends nothing": lambda m: (f"{DRAFT}<|x|>{m.close}{ANSWER}", m.alone(AMBIGUOUS)),
+    "behind an object of the next turn": lambda m: (f"{DRAFT}<|im_end|>{DRAFT} {m.close}{ANSWER}", m.alone("Draft")),
     "behind text of the next turn": lambda m: (f"{DRAFT}<|im_end|> so {m.close}{ANSWER}", m.alone("Draft")),
 }
 OF_ALONE: Situations = {
@@ -272,6 +273,7 @@ def test_what_is_joined_to_a_thinking_tag_decides_whether_it_is_one(tags: str, e
         pytest.param(f"AnalysisWe {DRAFT}", Shown(""), id="with a capital letter"),
         pytest.param(f"to=self<|message|>{DRAFT}", Shown(""), id="Glimmer's header at the start"),
         pytest.param(f"So to=self<|message|>{ANSWER}", "Answer", id="behind text, where it is none"),
+        pytest.param(f"<|message_user|>{DRAFT}<|message_model|>{ANSWER}", "Answer", id="a message of the model's"),
         pytest.param(f"So <|start|>assistant to=self<|message|>{DRAFT}", Shown("So"), id="behind a header"),
         pytest.param(f"<|start|>to=self<|message|>{DRAFT}<|eom|>{ANSWER}", "Answer", id="behind a token"),
         pytest.param(f" to=user<|message|>{ANSWER}", "Answer", id="Glimmer's header of an answer"),
@@ -497,6 +499,8 @@ def nested(depth: int) -> str:
         pytest.param('So {"a": 1}</thin', 'So {"a": 1}', id="a cut mark behind an object"),
         pytest.param('So {"a": "</thin', 'So {"a": "</thin', id="half a mark in a broken object"),
         pytest.param("Basil</thin<|im_end|>", "Basil</thin", id="half a mark before the end of the turn"),
+        pytest.param("No.</s><|x|></think>{}", "No.{}", id="a mark that closes nothing in the next turn"),
+        pytest.param("x</think>model\nBasil", "model\nBasil", id="a role behind what is no special token"),
         pytest.param("Basil<|im_<|x|>end|>", "Basil", id="a token that the removal of another joins"),
         pytest.param(f"Basil{nested(15)}.", "Basil.", id="tokens sixteen deep"),
         pytest.param(f"Basil{nested(16)}.", "", id="tokens so deep that nobody means well"),

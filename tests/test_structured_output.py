@@ -157,6 +157,7 @@ PLAIN = [
         pytest.param(f'[{B}<|x|>{{"a": NaN}}]', "B", id="neighbours with a token between them"),
         pytest.param(f'[{{"x": 1}}, "n", {B}, {{"title": "C', MALFORMED, id="neighbours behind other entries"),
         pytest.param(f"[{{{B}}}]", "B", id="doubled braces in a list"),
+        pytest.param(f'[{B}\n{B}] {{"a": NaN}}', "B", id="a list without commas, then a broken object"),
         pytest.param(f"{{<|x|></s>{B}", "B", id="a brace before a token"),
         pytest.param("Plums {name <think>a</think>}", Shown("Plums {name }"), id="a brace before a block"),
         pytest.param("Plums {name\n<think>a", MALFORMED, id="a brace before a block that hides the rest"),
@@ -176,8 +177,7 @@ PLAIN = [
         pytest.param("<answer>[1]</answer>", MALFORMED, id="debris in a wrapper"),
         pytest.param("<answer>B</answer>", Shown("B"), id="text in a wrapper"),
         pytest.param('Hi {</s>', MALFORMED, id="a brace before the end of the turn"),
-        # Sixteen objects that a mark cut off are one reply's share: the next that holds a mark is broken, as well.
-        pytest.param('{"a":<think>x</think>' * 15 + '{"title": "B </s>"}', "B </s>", id="fifteen cut objects"),
+        pytest.param('Hi {<|x|> there', Shown("Hi { there"), id="a brace before a token"),
         pytest.param('{"a":<think>x</think>' * 15 + B, "B", id="fifteen cut objects"),
         pytest.param('{"a":<think>x</think>' * 16 + B, MALFORMED, id="sixteen cut objects"),
     ],

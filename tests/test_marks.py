@@ -491,6 +491,7 @@ def nested(depth: int) -> str:
         pytest.param("Basil\n<think:61", "Basil", id="a joined tag cut in its name"),
         pytest.param("Basil\n<think id='1' n", "Basil", id="a tag cut in its attributes"),
         pytest.param("Basil</THIN", "Basil", id="a cut mark in upper case"),
+        pytest.param("<answer>Basil</answ", "Basil", id="a cut wrapper"),
         pytest.param("Basil <b", "Basil <b", id="two characters, which may be anything"),
         pytest.param("1 <", "1 <", id="a bare sign"),
         pytest.param("if a <|b| then", "if a <|b| then", id="what looks like half a token but ends"),
@@ -525,6 +526,10 @@ def test_own_marks_count_beside_the_built_in_ones_and_nowhere_else() -> None:
     assert outcome(f"{DRAFT}</think>{ANSWER}~stop~{DRAFT}", marks=OWN) == "Answer"
     assert outcome(f"{ANSWER}~stop~{DRAFT}") == AMBIGUOUS
     assert outcome(f"<think>{DRAFT}", marks=Marks()) == Shown("")
+
+
+def test_an_own_mark_that_is_a_word_counts_in_any_case() -> None:
+    assert outcome(f"HMMM {DRAFT}", marks=Marks([("hmmm", "okay")])) == Shown("")
 
 
 def test_an_own_mark_may_share_one_with_the_tables() -> None:

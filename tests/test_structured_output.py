@@ -177,6 +177,7 @@ PLAIN = [
         pytest.param("<answer>[1]</answer>", MALFORMED, id="debris in a wrapper"),
         pytest.param("<answer>B</answer>", Shown("B"), id="text in a wrapper"),
         pytest.param('Hi {</s>', MALFORMED, id="a brace before the end of the turn"),
+        pytest.param('{title: \\"x {"title": "B"}', MALFORMED, id="a bare key before an escaped quote"),
         pytest.param('Hi {<|x|> there', Shown("Hi { there"), id="a brace before a token"),
         pytest.param('{"a":<think>x</think>' * 15 + B, "B", id="fifteen cut objects"),
         pytest.param('{"a":<think>x</think>' * 16 + B, MALFORMED, id="sixteen cut objects"),

@@ -529,7 +529,9 @@ def test_own_marks_count_beside_the_built_in_ones_and_nowhere_else() -> None:
 
 
 def test_an_own_mark_that_is_a_word_counts_in_any_case() -> None:
-    assert outcome(f"HMMM {DRAFT}", marks=Marks([("hmmm", "okay")])) == Shown("")
+    marks = Marks([("hmmm", "okay"), ("hmph", "fine")])
+    assert outcome(f"HMMM {DRAFT}", marks=marks) == Shown("")
+    assert outcome(f"hmph {DRAFT} Fine {ANSWER}", marks=marks) == "Answer"
 
 
 def test_an_own_mark_may_share_one_with_the_tables() -> None:

@@ -143,7 +143,7 @@ def test_a_validation_error_is_not_made_of_anything_else(issues: Any) -> None:
 
 
 def test_an_error_without_issues_says_so() -> None:
-    with pytest.raises(TypeError, match=r"^issues must be an iterable of one issue or more; it is of type list$"):
+    with pytest.raises(TypeError, match=r"^issues must not be empty$"):
         ValidationError([])
 
 

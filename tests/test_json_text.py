@@ -226,7 +226,7 @@ def test_a_lower_limit_of_digits_is_heeded() -> None:
     before = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(700)
     try:
-        assert refusal({"a": 10**800}) == "$.a is of type int, and not finite or of too many digits"
+        assert refusal({"a": 10**800}) == "$.a is of type int with too many digits"
     finally:
         sys.set_int_max_str_digits(before)
 

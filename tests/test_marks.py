@@ -503,6 +503,7 @@ def nested(depth: int) -> str:
         pytest.param("No.</s><|x|></think>{}", "No.{}", id="a mark that closes nothing in the next turn"),
         pytest.param("x</think>model\nBasil", "model\nBasil", id="a role behind what is no special token"),
         pytest.param("Basil<|im_<|x|>end|>", "Basil", id="a token that the removal of another joins"),
+        pytest.param("Basil<|im_<|x|>en", "Basil", id="a cut one that it joins"),
         pytest.param(f"Basil{nested(15)}.", "Basil.", id="tokens sixteen deep"),
         pytest.param(f"Basil{nested(16)}.", "", id="tokens so deep that nobody means well"),
         pytest.param(f"Basil<|{'x' * 64}|>.", "Basil.", id="64 characters of a token"),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sidecall import answer_text, parse_structured, pick_title
+from sidecall import SPECIAL_TOKENS, answer_text, parse_structured, pick_title
 from sidecall._marks import BEGINNINGS, CALLS, HEADERS, OTHER_TURNS, REASONING, TURNS, WRAPPERS
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "marks.md").read_text(encoding="utf-8")
@@ -109,6 +109,22 @@ def missing(text: str) -> list[str]:
 def test_each_mark_of_the_code_is_in_a_table_of_the_page() -> None:
     assert missing(PAGE) == []
     assert missing(PAGE.replace("`[unused17]`", "").replace(r"`<\|eot_id\|>`", "")) == ["[unused17]", "<|eot_id|>"]
+
+
+# On the page, and not in SPECIAL_TOKENS: common in HTML or plain text, or of a reply's shapes alone.
+NOT_SPECIAL = """
+<s> </s> <bos> <sop> <BOS_TOKEN> <|END_TOOL_RESULT|> <|im_kimia_text_eos|> <|tool_response_end|> <｜hy_eos:SUFFIX｜>
+<｜tool▁outputs▁end｜> <｜tool▁output▁end｜> <|content_tool_error|> <|im_kimia_assistant_msg_start|>
+<|im_kimia_user_msg_start|> <|iquestcoder_assistant|> <｜hy_Assistant:SUFFIX｜> <｜hy_User:SUFFIX｜>
+<|begin_of_sentence|> <｜hy_begin_of_sentence:SUFFIX｜> <｜hy_begin▁of▁sentence｜>
+"""
+
+
+def test_the_turns_and_headers_of_the_page_are_special_tokens_but_for_a_few() -> None:
+    """A row that is dropped from the tables, as the shape of tokens covers it, opens the role gate for its token."""
+    columns = ("ends a turn", "begins a turn", "other tokens")
+    on_page = {each.mark for each in MARKS if each.column in columns and " " not in each.mark}
+    assert on_page - set(SPECIAL_TOKENS) == set(NOT_SPECIAL.split())
 
 
 def test_each_wrapper_tag_of_the_code_is_on_the_page() -> None:

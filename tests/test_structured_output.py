@@ -179,8 +179,10 @@ PLAIN = [
         pytest.param('Hi {</s>', MALFORMED, id="a brace before the end of the turn"),
         pytest.param('{title: \\"x {"title": "B"}', MALFORMED, id="a bare key before an escaped quote"),
         pytest.param('Hi {<|x|> there', Shown("Hi { there"), id="a brace before a token"),
-        pytest.param('{"a":<think>x</think>' * 15 + B, "B", id="fifteen cut objects"),
-        pytest.param('{"a":<think>x</think>' * 16 + B, MALFORMED, id="sixteen cut objects"),
+        # Sixteen objects that a mark cut off are one reply's share: the next that holds a mark is broken, as well.
+        pytest.param('{"a":<think>x</think>' * 15 + '{"title": "B </s>"}', "B </s>", id="fifteen cut objects"),
+        pytest.param('{"a":<think>x</think>' * 16 + '{"title": "B </s>"}', MALFORMED, id="sixteen cut objects"),
+        pytest.param('{"a":<think>x</think>' * 16 + B, "B", id="sixteen cut objects, and no more marks"),
     ],
 )  # fmt: skip
 def test_a_reply_gives_a_value_or_a_code_or_text(reply: Any, expected: object) -> None:

@@ -71,10 +71,10 @@ class _Copy:
             return _plain_number(value, path)
         if not issubclass(type(value), (dict, list, tuple)):
             raise NotJSONError(f"{path} is of type {type_name(value)}")
-        is_inside = id(value) in self._around
-        if is_inside or len(self._around) == _MAX_DEPTH:
-            why = "inside itself" if is_inside else f"more than {_MAX_DEPTH} deep"
-            raise NotJSONError(f"{path} is of type {type_name(value)} and {why}")
+        if id(value) in self._around:
+            raise NotJSONError(f"{path} is of type {type_name(value)} and inside itself")
+        if len(self._around) == _MAX_DEPTH:
+            raise NotJSONError(f"{path} is of type {type_name(value)} and more than {_MAX_DEPTH} deep")
         self._around.append(id(value))
         plain = self._plain_dict(value, path) if is_a(value, dict) else self._plain_list(value, path)
         self._around.pop()
@@ -113,4 +113,5 @@ def _plain_number(value: Any, path: str) -> int | float:
     with suppress(ValueError):
         if number - number == 0 and repr(number):
             return number
-    raise NotJSONError(f"{path} is of type {type_name(value)}, and not finite or of too many digits")
+    why = "and not finite" if is_a(value, float) else "with too many digits"
+    raise NotJSONError(f"{path} is of type {type_name(value)} {why}")

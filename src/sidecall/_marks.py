@@ -46,26 +46,24 @@ REASONING = (
 # `<|start|>` and `<|begin|>` are not, either, as the answer follows reasoning behind one.
 _TURNS = """
 <|im_end|> <|eot_id|> <|eom_id|> <|endoftext|> <|end_of_text|> <|END_OF_TURN_TOKEN|> <｜end▁of▁sentence｜> <end_of_turn>
-[|endofturn|] <eos> <|return|> </s> <|eot|> <|end_of_msg|> <|im:end|> <|endofturn|> <|end_of_turn|> <EOT> [EOT]
-[EOS] <|turn_end|> <|message_sep|> <|separator|> <|end_of_sentence|>
-<|content_model_end_sampling|> <|endofresponse|> <end_of_utterance> <seed:eos> <end_of_sentence> <SPECIAL_12> [unused10]
-<_end> <|call|> <|calls|> <|flush|> <|END_RESPONSE|> <|END_TEXT|> <|im_msg_end|> <end_message>
-<｜hy_place▁holder▁no▁2｜> <|extra_0|> <|extra_4|> <|close|>response<|sep|> <|close|>message<|sep|> <|endofuserprompt|>
-<|endofsystem|> [/INST] [/SYSTEM_PROMPT] [/AVAILABLE_TOOLS] [/TOOL_RESULTS] <turn|> <tool_response|> <tool|>
-<end_function_response> [e~[ <|im_start|> <|start_header_id|> <start_of_turn> <|header_start|> <|start_of_role|>
-<|role_start|> <|im:start|> <|START_OF_TURN_TOKEN|> <|turn> ]~b] <seed:bos> <beginning_of_sentence> <|plamo:tag|>
-[unused9] <SPECIAL_11>Assistant <role>ASSISTANT</role> <|assistant|> <｜Assistant｜> [|assistant|] <|response|>
-<start_assistant> <_bot> <#bot#> <reserved_107> <|role_end|> <｜hy_place▁holder▁no▁3｜> <｜start▁of▁sentence｜>
-<|startoftext|>
+[|endofturn|] <eos> <|return|> </s> <|eot|> <|end_of_msg|> <|im:end|> <|endofturn|> <|end_of_turn|> <|EOT|> <EOT> [EOT]
+[EOS] <|turn_end|> <|message_sep|> <|separator|> <|eos|> <|plamo:eos|> <|end_of_sentence|> <|endofresponse|> <seed:eos>
+<|content_model_end_sampling|> <end_of_utterance> <end_of_sentence> <SPECIAL_12> [unused10] <_end> <|call|> <|calls|>
+<|flush|> <|END_RESPONSE|> <|END_TEXT|> <|im_msg_end|> <end_message> <｜hy_place▁holder▁no▁2｜> <|extra_0|> <|extra_4|>
+<|close|>response<|sep|> <|close|>message<|sep|> <|endofuserprompt|> <|endofsystem|> [/INST] [/SYSTEM_PROMPT] <turn|>
+[/AVAILABLE_TOOLS] [/TOOL_RESULTS] <tool_response|> <tool|> <end_function_response> [e~[ <|im_start|> <start_of_turn>
+<|start_header_id|> <|header_start|> <|start_of_role|> <|role_start|> <|im:start|> <|START_OF_TURN_TOKEN|> <|turn> ]~b]
+<seed:bos> <beginning_of_sentence> <|plamo:tag|> [unused9] <SPECIAL_11>Assistant <role>ASSISTANT</role> <|assistant|>
+<｜Assistant｜> [|assistant|] <|response|> <start_assistant> <_bot> <#bot#> <reserved_107> <|role_end|> <|startoftext|>
+<｜hy_place▁holder▁no▁3｜> <｜start▁of▁sentence｜>
 """
 
 # They begin the turn of another role than the assistant. A token that names the role need not stand here.
 _OTHER_TURNS = """
-<|user|> <｜User｜> [|user|] [|system|] [|tool|] <|observation|> [INST] <<SYS>> <</SYS>> [SYSTEM_PROMPT]
-[AVAILABLE_TOOLS] [TOOL_RESULTS] <|tool_response> <|tool> <start_user> <start_system> <start_function_response>
-<function_response> <SPECIAL_10>System <SPECIAL_11>User <role>HUMAN</role> <role>SYSTEM</role> <role>OBSERVATION</role>
-<｜latest_reminder｜> <|userprompt|> <_user> <#user#> <#user_context#> <#system#> <#meta#> <reserved_106>
-<|begin_content|>
+<|user|> <｜User｜> [|user|] [|system|] [|tool|] <|observation|> [INST] <<SYS>> <</SYS>> [SYSTEM_PROMPT] [TOOL_RESULTS]
+[AVAILABLE_TOOLS] <|tool_response> <|tool> <start_user> <start_system> <start_function_response> <function_response>
+<SPECIAL_10>System <SPECIAL_11>User <role>HUMAN</role> <role>SYSTEM</role> <role>OBSERVATION</role> <|userprompt|>
+<｜latest_reminder｜> <|tools|> <_user> <#user#> <#user_context#> <#system#> <#meta#> <reserved_106> <|begin_content|>
 """
 
 # What else begins or ends a header or a channel. A reply needs no row for them, as their shape is known.
@@ -75,18 +73,17 @@ _HEADERS = """
 <|im_sep|> <|im:content|> <|plamo:msg|> <|system|> <|tool|> <|User|> <|System|> <|Assistant|> <|Bot|> <|Tool|>
 <｜System｜> <｜hy_User｜> <｜hy_Assistant｜> <|USER_TOKEN|> <|CHATBOT_TOKEN|> <|SYSTEM_TOKEN|> <|user_start|>
 <|user_end|> <|assistant_start|> <|assistant_end|> <|system_start|> <|system_end|> <|developer_start|> <|developer_end|>
-<|begin_user|> <|begin_assistant|> <|begin_system|> <|begin_tool_result|> <|tool_result|> <|message_user|>
+<|begin_user|> <|begin_assistant|> <|begin_system|> <|begin_tool_result|> <|tool_result|> <|message_user|> <|channel>
 <|message_model|> <|message_system|> <|message_tool|> <|end_message|> <|tool_response_start|> <|START_TOOL_RESULT|>
-<|channel> <channel|> <｜tool▁outputs▁begin｜> <｜tool▁output▁begin｜> <|begin_of_text|> <｜begin▁of▁sentence｜> ]~!b[
-[gMASK]
+<channel|> <｜tool▁outputs▁begin｜> <｜tool▁output▁begin｜> <|begin_of_text|> <｜begin▁of▁sentence｜> ]~!b[ [gMASK]
 """
 
 # The calls of tools, which are not for showing, beside all tags and tokens with `tool_call` or `function_call`.
 _CALLS = """
 <tool_call> <function_calls> <function= <atem:invoke <TOOLCALL> <tool_code> [TOOL_CALLS] ]<]minimax[>[ <｜DSML｜
-<｜GCML｜ <|python_tag|> <|python_start|> <|action_start|> <|START_ACTION|> <|tools_prefix|>
-<|content_invoke_tool_json|> <|content_invoke_tool_text|> <|plamo:begin_tool_requests:plamo|> <|open|>tools<|sep|>
-<invoke <rfl:parameter [ARGS] <steptml:invoke
+<｜GCML｜ <|python_tag|> <|python_start|> <|action_start|> <|START_ACTION|> <|tools_prefix|> <|open|>tools<|sep|> [ARGS]
+<|content_invoke_tool_json|> <|content_invoke_tool_text|> <|plamo:begin_tool_requests:plamo|> <invoke <rfl:parameter
+<steptml:invoke
 """
 
 TURNS = (*_TURNS.split(), "[END FINAL RESPONSE]")

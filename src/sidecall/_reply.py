@@ -20,7 +20,7 @@ _TOKENS: frozenset[Kind] = frozenset({"token", "header"})
 
 # Where a mark in a string ends a broken object, the decoder has read beyond it, up to the end of the reply, and that
 # text is read again. Marks in the keys of nested objects ask for it at every level, so after this many, more than any
-# real reply has, all the rest is one broken object.
+# real reply has, an object is read as far as its end is known without the decoder: one that holds a mark is broken.
 _MAX_CUTS = 16
 
 # The removal of a token may join another one. Nobody nests them this deep in good faith.
@@ -101,6 +101,8 @@ def text_of(reply: str, parts: list[Part], finder: Finder) -> str:
         texts.append(stretch if is_json else _without_tokens(stretch[: call and call.start()], finder))
         if call:
             break
+    if parts and parts[-1][2] == len(reply) and parts[-1][0] not in _JSON:
+        texts[-1] = _without_cut_mark(texts[-1], finder)  # the removal of a token may join half a mark
     text = "".join(texts).strip(BLANKS)
     wrapper = _WRAPPER.fullmatch(text)
     return wrapper[2].strip(BLANKS) if wrapper else text
@@ -179,9 +181,7 @@ def _of_lists(reply: str, parts: list[Part]) -> list[Part]:
         shape += {"": "_", ",": ","}.get(text, in_list) if kind in ("text", "blank") else kind[0]
     lists = r"(?<=\[)[ob,;_]*(?:o_*,_*b|b_*,_*o)[ob,;_]*"
     shape = re.sub(lists, lambda found: found[0].replace("o", "x"), shape)
-    return [
-        ("broken", each[1], each[2], None) if mark == "x" else each for each, mark in zip(parts, shape, strict=True)
-    ]
+    return [("broken", each[1], each[2], None) if now == "x" else each for each, now in zip(parts, shape, strict=True)]
 
 
 class _Scan:
@@ -269,8 +269,9 @@ class _Scan:
 
     def _object(self, start: int) -> int:
         self._text(start)
-        value, end = _decode(self._document, start) if self._cuts < _MAX_CUTS else (None, len(self._reply))
-        end = end or self._broken_end(start)
+        known = None if self._cuts < _MAX_CUTS else self._broken_end(start)
+        value, end = _decode(self._document, start) if known is None else _decode(self._reply[start:known], 0)
+        end = known or end or self._broken_end(start)
         self._line = end
         return self._put("broken" if value is None else "object", start, end, value)
 

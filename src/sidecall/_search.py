@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, starmap
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from ._marks import BLANKS, CALLS, OTHER_TURNS, REASONING, SHAPES, TAG_END, TURNS, WRAPPERS, Block
@@ -133,8 +133,8 @@ class Marks:
     finder: Finder = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        pairs = tuple(starmap(_pair, entries(self.reasoning, "reasoning")))
-        turns = tuple(starmap(_mark, entries(self.turns, "turns")))
+        pairs = tuple(_pair(f"reasoning[{n}]", each) for n, each in enumerate(entries(self.reasoning, "reasoning")))
+        turns = tuple(_mark(f"turns[{n}]", each) for n, each in enumerate(entries(self.turns, "turns")))
         # One's own come first. An opening mark that was there already is closed as before, too.
         blocks = [*REASONING]
         for opening, closing in pairs:

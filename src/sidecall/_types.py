@@ -44,7 +44,7 @@ def require(holds: bool, name: str, words: str, value: object) -> None:
         raise TypeError(f"{name} must be {words}; it is {shown(value)}")
 
 
-def entries(value: Iterable[T], name: str) -> list[tuple[str, T]]:
-    """The entries of an argument, each with its name."""
+def entries(value: Iterable[T], name: str) -> list[T]:
+    """The entries of an argument that may be any iterable but a text."""
     require(isinstance(value, Iterable) and not is_a(value, str), name, "an iterable, and not a str", value)
-    return [(f"{name}[{position}]", each) for position, each in enumerate(value)]
+    return [*value]

@@ -212,7 +212,7 @@ def _accepted(fragment: object, ids: MutableSet[str]) -> tuple[ContextFragment, 
     checked = _check_fields(fragment)
     _spend_id(checked, ids)
     _check_trust(checked)
-    return checked, _text(checked, checked.value)
+    return checked, _text(checked)
 
 
 def _is_id(value: object) -> TypeGuard[str]:
@@ -293,7 +293,8 @@ def _check_trust(fragment: ContextFragment) -> None:
         raise _breach("CONTEXT_TRUST", fragment, "value", what)
 
 
-def _text(fragment: ContextFragment, value: object) -> str:
+def _text(fragment: ContextFragment) -> str:
+    value: object = fragment.value
     if is_a(value, str):
         return str.__str__(value)  # makes a subclass plain, and cannot be overridden
     if not is_a(value, dict):
@@ -360,9 +361,9 @@ def _judged(ids: Ids, measure: Measure, special_tokens: Tokens) -> tuple[Mutable
     require(isinstance(ids, MutableSet), "ids", "a MutableSet, such as a set", ids)
     require(callable(measure), "measure", "callable", measure)
     tokens = entries(special_tokens, "special_tokens")
-    for name, token in tokens:
-        require(is_a(token, str) and str.__len__(token) > 0, name, "a str that is not empty", token)
-    return ids, tuple(str.__str__(token) for _, token in tokens)
+    for token in tokens:
+        require(is_a(token, str) and str.__len__(token) > 0, "each of special_tokens", "a str that is not empty", token)
+    return ids, tuple(map(str.__str__, tokens))
 
 
 def _breach(code: Code, fragment: ContextFragment, field: str, what: str) -> ContextPolicyError:

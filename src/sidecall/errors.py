@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Literal, NotRequired, TypedDict, cast
 
-from ._types import require, type_name
+from ._types import type_name
 
 _Context = Literal["CONTEXT_BUDGET", "CONTEXT_TEXT", "CONTEXT_TOKEN"]
 _Output = Literal["OUTPUT_MISSING", "OUTPUT_MALFORMED", "OUTPUT_REJECTED", "OUTPUT_AMBIGUOUS"]
@@ -47,7 +47,8 @@ class ValidationError(ValueError):
 
     def __init__(self, issues: Iterable[Issue]) -> None:
         self.issues = tuple(_checked(each) for each in issues)
-        require(self.issues != (), "issues", "an iterable of one issue or more", issues)
+        if not self.issues:
+            raise TypeError("issues must not be empty")
         self.code: Code = self.issues[0]["code"]
         # Pickle and copy call the class with `args`, so these are the constructor's arguments and nothing else.
         super().__init__(self.issues)

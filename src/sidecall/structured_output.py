@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from types import CoroutineType
 from typing import Any, TypeAlias
 
@@ -109,11 +108,10 @@ def require_structured(raw: str | None, pick: Pick[T], *, marks: Marks | None = 
                 picked.close()
                 raise TypeError("the picker is a coroutine function: it gives a coroutine, and not a value")
         except Exception as error:
-            cause = error
-        else:
-            accepted += [] if picked is None else [picked]
-        if len(accepted) > 1 and not _is_equal(accepted[0], accepted[-1]):
+            cause, picked = error, None
+        if picked is not None and accepted and not _is_equal(accepted[0], picked):
             raise _refusal("OUTPUT_AMBIGUOUS")
+        accepted += [] if picked is None else [picked]
     if accepted:
         return accepted[0]
     code = _code_without_value(reply, parts, finder)
@@ -242,9 +240,10 @@ def _finder(marks: Marks) -> Finder:
 
 
 def _is_equal(one: object, other: object) -> bool:
-    with suppress(Exception):
+    try:
         return (one == other) is True
-    return False
+    except Exception:
+        return False
 
 
 def _code_without_value(reply: str, parts: list[Part], finder: Finder) -> Code:

@@ -130,8 +130,8 @@ def test_any_mapping_becomes_a_dict() -> None:
         pytest.param([{}], id="an empty dict"),
         pytest.param([{"code": "CONTEXT_TEXT"}], id="no message"),
         pytest.param([{"message": "m"}], id="no code"),
-        pytest.param([{"code": 7, "message": "m"}], id="a code that is no str"),
-        pytest.param([{"code": "CONTEXT_TEXT", "message": None}], id="a message that is no str"),
+        pytest.param([{"code": 7, "message": "m"}], id="a code that is not a str"),
+        pytest.param([{"code": "CONTEXT_TEXT", "message": None}], id="a message that is not a str"),
         pytest.param([("code", "message")], id="a pair"),
     ],
 )

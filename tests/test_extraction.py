@@ -54,11 +54,11 @@ def test_a_reply_without_a_value_says_why_and_what_may_be_shown(case: Case) -> N
 @pytest.mark.parametrize(
     "rule",
     [
-        pytest.param("think-unclosed-draft-cut", id="a draft in reasoning is no answer"),
-        pytest.param("cut-inner-complete", id="an inner object of a cut-off reply is no answer"),
-        pytest.param("fence-inner-valid-outer-broken", id="an inner object of a broken one is no answer"),
+        pytest.param("think-unclosed-draft-cut", id="a draft in reasoning is not an answer"),
+        pytest.param("cut-inner-complete", id="an inner object of a cut-off reply is not an answer"),
+        pytest.param("fence-inner-valid-outer-broken", id="an inner object of a broken one is not an answer"),
         pytest.param("different-adjacent", id="two different answers are none"),
-        pytest.param("runon-next-turn", id="an invented turn is no answer"),
+        pytest.param("runon-next-turn", id="an invented turn is not an answer"),
     ],
 )
 def test_the_invariants_catch_a_parser_that_takes_the_last_object_anywhere(rule: str) -> None:

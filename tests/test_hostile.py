@@ -200,7 +200,7 @@ def test_four_times_a_flood_takes_about_four_times_as_long(flood: str) -> None:
 # A search for a line break finds half of one in U+0A0A, so it takes as long as any search can.
 @pytest.mark.parametrize("before", ["\u0a0a", "x\n", '{"a": "'], ids=["a line", "lines", "a string"])
 @pytest.mark.parametrize("unit", ["<think> ", "</think>", '{"a":1,}', "<|x|> ", "[{},{a:[", "<|im_end|>"])
-def test_what_stands_behind_a_long_text_is_no_reason_to_look_back_at_it(before: str, unit: str) -> None:
+def test_what_stands_behind_a_long_text_is_not_looked_at_again(before: str, unit: str) -> None:
     assert is_linear(lambda size: before * size + "x " + unit * (size // 400), 120_000 // len(before))
 
 

@@ -343,7 +343,7 @@ def test_the_turn_of_another_role_is_never_the_answer(header: str) -> None:
 
 
 @pytest.mark.parametrize("header", HEADERS_OF_A_ROLE.values(), ids=HEADERS_OF_A_ROLE)
-def test_a_header_of_the_assistant_is_no_part_of_the_answer(header: str) -> None:
+def test_a_header_of_the_assistant_is_not_part_of_the_answer(header: str) -> None:
     for role in ("assistant", "model", "bot", "chatbot"):
         begin = header.format(role.upper() if "TOKEN" in header else role)
         expected = re.sub(r".*(\[x\]|<b>)|.*", r"\1", begin.strip())
@@ -416,7 +416,7 @@ def test_a_header_of_the_assistant_is_no_part_of_the_answer(header: str) -> None
         pytest.param("<|channel|>final <|constrain|>json<|message|>No.", Shown("No."), id="the words of a header"),
         pytest.param(f"<|open|>{'w' * 64}<|sep|>No.", Shown("No."), id="64 characters of a header"),
         pytest.param(f"<|open|>{'w' * 65}<|sep|>No.", Shown(f"{'w' * 65}No."), id="65 characters of a header"),
-        pytest.param("<|start|>a b\nc<|message|>No.", Shown("a b\ncNo."), id="two lines are no header"),
+        pytest.param("<|start|>a b\nc<|message|>No.", Shown("a b\ncNo."), id="two lines are not a header"),
         pytest.param("<|start|>a b<|x|>No.", Shown("a bNo."), id="words before a token that ends no header"),
         *(
             pytest.param(f"<|start|>some words{end}No.", Shown("No."), id=f"a header that {end} ends")
@@ -450,7 +450,7 @@ def test_the_call_of_a_tool_is_not_for_showing(call: str) -> None:
 @pytest.mark.parametrize(
     "text", ["<my_tool_caller>", "</tool_call>", "tool_call", "<a tool_call>", "<b>call</b>", "[TOOLS]"]
 )
-def test_what_is_no_call_stays(text: str) -> None:
+def test_what_is_not_a_call_stays(text: str) -> None:
     assert outcome(f"Basil {text} here") == Shown(f"Basil {text} here")
 
 
@@ -462,9 +462,10 @@ def test_one_pair_of_wrapper_tags_is_not_for_showing(tag: str) -> None:
         assert outcome(f"{opening}Basil <b>care</b>{closing}") == Shown("Basil <b>care</b>")
         assert outcome(f"<think>x</think>\n{opening}Basil{closing}<|im_end|>") == Shown("Basil")
     pair = f"<{tag}>A</{tag}>"
-    for kept in (f"So {pair}", f"{pair} B", pair * 2, f"<{tag}s>A</{tag}s>"):
+    for kept in (f"So {pair}", f"{pair} B", pair * 2, f"<{tag}s>A</{tag}s>", f"<{tag}>{pair}</{tag}>"):
         assert outcome(kept) == Shown(kept)
-    assert outcome(f"<answer><{tag}>Basil</{tag}></answer>") != Shown("Basil") or tag == "answer"
+    other = "result" if tag == "answer" else "answer"
+    assert outcome(f"<{other}>{pair}</{other}>") == Shown(pair)
 
 
 @pytest.mark.parametrize("marks", [INNER, ALONE, ENDS], ids=["opening", "closing", "turn"])
@@ -501,7 +502,7 @@ def nested(depth: int) -> str:
         pytest.param('So {"a": "</thin', 'So {"a": "</thin', id="half a mark in a broken object"),
         pytest.param("Basil</thin<|im_end|>", "Basil</thin", id="half a mark before the end of the turn"),
         pytest.param("No.</s><|x|></think>{}", "No.{}", id="a mark that closes nothing in the next turn"),
-        pytest.param("x</think>model\nBasil", "model\nBasil", id="a role behind what is no special token"),
+        pytest.param("x</think>model\nBasil", "model\nBasil", id="a role behind what is not a special token"),
         pytest.param("Basil<|im_<|x|>end|>", "Basil", id="a token that the removal of another joins"),
         pytest.param("Basil<|im_<|x|>en", "Basil", id="a cut one that it joins"),
         pytest.param(f"Basil{nested(15)}.", "Basil.", id="tokens sixteen deep"),
@@ -597,7 +598,7 @@ def test_marks_are_values() -> None:
         pytest.param((), ["§"], ValueError, "turns[0] ", id="a mark of one character"),
     ],
 )
-def test_what_is_no_mark_is_refused_and_the_entry_named(
+def test_what_is_not_a_mark_is_refused_and_the_entry_named(
     reasoning: Any, turns: Any, error: type[Exception], named: str
 ) -> None:
     with pytest.raises(error) as refused:
@@ -607,7 +608,7 @@ def test_what_is_no_mark_is_refused_and_the_entry_named(
 
 
 @pytest.mark.parametrize("marks", [["<a>"], "<a>", Marks, 7])
-def test_what_is_no_marks_is_refused(marks: Any) -> None:
+def test_what_is_not_a_marks_object_is_refused(marks: Any) -> None:
     with pytest.raises(TypeError, match="marks must be a Marks"):
         require_structured("{}", pick_title, marks=marks)
     with pytest.raises(TypeError, match="marks must be a Marks"):

@@ -285,7 +285,7 @@ def test_nothing_is_measured_where_no_budget_is_checked() -> None:
 
 @pytest.mark.parametrize(("size", "budget"), [(0, 0), (5, 5), (MAX_SIZE, MAX_SIZE), (MAX_SIZE, math.inf)])
 def test_a_size_within_its_budget_passes(size: int, budget: float) -> None:
-    """Equal is within it, and infinity is no limit; `exceeded` is not called."""
+    """Equal is within it, and infinity is not a limit; `exceeded` is not called."""
     validate_context_budget(size, budget, Mock(side_effect=AssertionError))
 
 

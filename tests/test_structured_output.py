@@ -24,7 +24,7 @@ from sidecall import (
     structured_output,
 )
 
-# Any: what is no text, and no picker, too
+# Any: also what is not a text, and what is not a picker
 parse_anything: Callable[[Any, Any], Any] = parse_structured
 
 
@@ -54,8 +54,8 @@ def test_a_schema_requires_its_one_key_and_forbids_others(schema: dict[str, Any]
 
 B = '{"title": "B"}'
 
-# Whether a brace begins an object shows by the object inside: of one that begins and is broken it is no answer, and
-# text around it is no matter.
+# A whole object stands inside or behind each. It is an answer only if the brace before it does not begin an object that
+# is broken.
 BEGINS = [
     *(f"{{{q[0]}x{q[1]}: {B}}}" for q in ("''", "‘’", "‚‘", "“”", "„“", "„”", "«»", "‹›", "＂＂", "``", "‟‛", "'\"")),
     *(f'{{{blank}"x": {B}, oops}}' for blank in (" \n\t", "\u3000", "\xa0", "\u200e", "\u202b", "\u2066", "\u00ad")),
@@ -85,7 +85,7 @@ BEGINS_NOT = [
 
 
 @pytest.mark.parametrize("reply", BEGINS, ids=ascii)
-def test_what_is_inside_an_object_that_begins_is_no_answer(reply: str) -> None:
+def test_what_is_inside_an_object_that_begins_is_not_an_answer(reply: str) -> None:
     assert outcome(reply) in (MALFORMED, REJECTED)
 
 
@@ -105,7 +105,7 @@ CUT_OR_BROKEN = [
 
 
 @pytest.mark.parametrize("reply", CUT_OR_BROKEN, ids=lambda reply: ascii(reply)[:30])
-def test_an_object_that_is_cut_off_or_broken_is_no_plain_text(reply: str) -> None:
+def test_an_object_that_is_cut_off_or_broken_is_not_plain_text(reply: str) -> None:
     assert outcome(f"So {reply}") == MALFORMED
     assert outcome(reply) == MALFORMED
 
@@ -258,7 +258,7 @@ def test_a_token_of_json_is_accepted_and_raw_control_characters(token: str, valu
         "[1", "-", "--1", "1e+", "tru",
     ],
 )  # fmt: skip
-def test_what_is_no_token_of_json_is_refused(token: str) -> None:
+def test_what_is_not_a_token_of_json_is_refused(token: str) -> None:
     assert outcome(f'{{"v": {token}}}', lambda found: found) == MALFORMED
 
 
@@ -367,7 +367,7 @@ def test_no_error_of_the_machine_leaves(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("pick", [pick_title, pick_suggestions, pick_queries])
-def test_a_picker_gives_none_for_what_is_no_dict(pick: Callable[[object], object]) -> None:
+def test_a_picker_gives_none_for_what_is_not_a_dict(pick: Callable[[object], object]) -> None:
     assert not any(map(pick, ([], "title", 7, None, [{"title": "a"}], Mock(spec=dict), {})))
 
 

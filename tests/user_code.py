@@ -99,9 +99,9 @@ def what_may_be_missing(raw: str | None) -> int:
     return len(title) + len(require_structured(raw, pick_queries)[0])
 
 
-def what_is_no_reply(content: bytes, body: dict[str, Any], maybe: object) -> None:
+def what_is_not_a_reply(content: bytes, body: dict[str, Any], maybe: object) -> None:
     """Bytes, a body that was not opened, and things unknown are caught before they run."""
-    parse_structured(content, pick_title)  # type: ignore[arg-type]  # bytes are no reply
+    parse_structured(content, pick_title)  # type: ignore[arg-type]  # bytes are not a reply
     require_structured(content, pick_title)  # type: ignore[arg-type]  # nor here
     answer_text(content)  # type: ignore[arg-type]  # nor here
     parse_structured(body, pick_title)  # type: ignore[arg-type]  # a parsed body is none
@@ -178,7 +178,7 @@ def what_goes_in(text: str, trust: Trust, rows: list[dict[str, int]], label: str
 
     assert_type(validate_context_fragment(ok[0]), str)
     assert_type(validate_context_fragment(ok[0], {"x"}, check_budget=False, measure=utf8_bytes), str)
-    validate_context_fragment(ok[0], ["x"])  # type: ignore[arg-type]  # a list is no set
+    validate_context_fragment(ok[0], ["x"])  # type: ignore[arg-type]  # a list is not a set
     validate_context_fragment(ok[0], measure=str.upper)  # type: ignore[arg-type]  # no size
     assert_type(SPECIAL_TOKENS, tuple[str, ...])
     validate_context_fragment(ok[0], special_tokens=SPECIAL_TOKENS)
@@ -255,7 +255,7 @@ def who_is_at_fault(error: ValidationError | ContextPolicyError, seen: Counter[C
             assert_never(other)  # type: ignore[arg-type]  # CONTEXT_VALUE is left: above, it has a slip
 
 
-def what_is_no_issue() -> None:
+def what_is_not_an_issue() -> None:
     """A mistaken issue is caught before it runs."""
     ValidationError([{"code": "CONTEXT_TEXT"}])  # type: ignore[typeddict-item]  # no message
     ValidationError([{"code": "CONTEXT_TEXT", "message": "mine", "limit": "9"}])  # type: ignore[typeddict-item]  # no int

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         parser.error(f"cannot read {options.reply}: {error.strerror}")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a narrow console is no reason to fail
+        sys.stdout.reconfigure(errors="backslashreplace")  # a narrow console must not make it fail
     found = report(raw, options.task)
     for name, value in found.items():
         print(f"{name:5}  {value!r}")

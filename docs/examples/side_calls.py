@@ -322,7 +322,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the table, and give the exit status."""
     options = arguments(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a narrow console is no reason to fail
+        sys.stdout.reconfigure(errors="replace")  # a narrow console must not make it fail
     if options.base_url is None:
         print(*table(builtin_rows(REPLIES)), sep="\n")
         return 0

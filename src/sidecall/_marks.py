@@ -107,14 +107,14 @@ OTHER_ROLES = "user|human|system|developer|observation|environment|ipython|tool_
 OWN_ROLES = "assistant|chatbot|bot|model|ai"
 
 # A thinking tag is a rule, as makers join what they like to the word: `<seed:think>`, `<ifm|think_fast>`,
-# `<think:6124c78e>`. `_` joins from behind only where something is joined in front: `<think_tank>` is no such tag.
+# `<think:6124c78e>`. `_` joins from behind only where something is joined in front: `<think_tank>` is not such a tag.
 _THINK = (
     r"(?i:think(?:ing)?(?:[:|][^\s<>/]*)?"
     r"|(?=[a-z0-9]*+(?:[:_|.-]|[^\x00-\x7f]))"  # rules most tags of HTML out
     r"[\w.-][\w.:|-]{0,64}?[:_|](?<![<:_|/]no_)think(?:ing)?(?:[:_|][^\s<>/]{0,64})?)"
 )
 
-# Letters of the scripts that have capitals: the words that gpt-oss leaves are no part of a longer word.
+# Letters of the scripts that have capitals: the words that gpt-oss leaves are not part of a longer word.
 CAPITAL, _SMALL = ("".join(filter(is_kind, map(chr, range(0x590)))) for is_kind in (str.isupper, str.islower))
 _FINAL = rf"(?<![{CAPITAL}{_SMALL}].{{14}})(?:(?=json)|(?![{_SMALL}]))"
 

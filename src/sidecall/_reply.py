@@ -231,7 +231,7 @@ class _Scan:
         self._line = max(self._line, self._reply.rfind("\n", self._line, start) + 1)
         if _LINE_START.fullmatch(self._reply, self._line, start):
             return True
-        self._line = start  # nothing before it is looked at again, and what stands here is no blank
+        self._line = start  # nothing before it is looked at again, and what stands here is not a blank
         return False
 
     def _judged(self, found: re.Match[str]) -> tuple[Kind, int] | None:

@@ -38,7 +38,7 @@ _JSON_START = re.compile(
 )
 _FENCE = re.compile(r"`{3}|^[^\S\n]*~{3}", re.MULTILINE)
 
-# A lone surrogate is no UTF-8, and breaks the database or the response later. A control character is a slip in
+# A lone surrogate is not UTF-8, and breaks the database or the response later. A control character is a slip in
 # escaping: "\frac" is valid JSON for a form feed and "rac".
 _CORRUPT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 

@@ -148,6 +148,7 @@ PLAIN = [
         pytest.param(f'[{{"a": NaN}} {B}]', "B", id="a list without a comma"),
         pytest.param(f'so [ {B}, {{"a": NaN}}, {{"title": "C"}}] {B}', "B", id="a list with one, then an answer"),
         pytest.param(f'[{B}, {{"a": NaN}}] [{B}, {{"a": NaN}}]', MALFORMED, id="two lists with one"),
+        pytest.param(f'x] [{B}, {{"a": NaN}}]', MALFORMED, id="a list with one behind a stray bracket"),
         pytest.param(f'[[{B}, {{"a": NaN}}]]', MALFORMED, id="a list in a list"),
         pytest.param(f'["x", {B}, {{"a": NaN}}]', MALFORMED, id="a list of more than objects"),
         pytest.param(f'[x] {B}, {{"a": NaN}}', "B", id="a list that is closed before them"),
@@ -198,6 +199,7 @@ def test_a_reply_gives_a_value_or_a_code_or_text(reply: Any, expected: object) -
         pytest.param('So {"a": <|x|>} then', 'So {"a": <|x|>} then', id="a token in a broken object"),
         pytest.param('<answer>\n{"a": 1}\n</answer>', '{"a": 1}', id="a wrapper around an object"),
         pytest.param('A{"a": 1}B{"b": 2}C', 'A{"a": 1}B{"b": 2}C', id="text around objects"),
+        pytest.param('A<tool_call>{"a": 1}</tool_call>B', "A", id="an object in the call of a tool"),
     ],
 )
 def test_the_text_keeps_objects_as_they_stand(reply: str, text: str) -> None:

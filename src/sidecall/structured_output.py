@@ -49,7 +49,7 @@ _SUGGESTIONS = 3
 
 
 def parse_structured(raw: str | None, pick: Pick[T], *, marks: Marks | None = None) -> T | None:
-    """The value that `pick` takes from the one JSON object in a reply, or `None` if the reply has no answer.
+    """The value that `pick` takes from the one JSON object in a reply, or `None` if there is no such value.
 
     Args:
         raw: the reply's content as it came, without the reasoning that a server sends in a field of its own.
@@ -72,7 +72,7 @@ def parse_structured(raw: str | None, pick: Pick[T], *, marks: Marks | None = No
 
 
 def require_structured(raw: str | None, pick: Pick[T], *, marks: Marks | None = None) -> T:
-    """The same as `parse_structured`, but if the reply has no answer, an error says why.
+    """The same as `parse_structured`, but if there is no value, an error says why.
 
     Args:
         raw: as in `parse_structured`.

@@ -550,6 +550,13 @@ def test_an_own_mark_may_share_one_with_the_tables() -> None:
         assert outcome(f"{ANSWER}{turn}{DRAFT}", marks=marks) == "Answer"
 
 
+@pytest.mark.parametrize("pairs", [[("[[", "]]"), ("[[[", "]]]")], [("[[[", "]]]"), ("[[", "]]")]])
+def test_of_own_marks_that_begin_alike_the_longest_counts(pairs: list[tuple[str, str]]) -> None:
+    marks = Marks(pairs)
+    assert outcome(f"[[[{DRAFT}]] or {DRAFT}", marks=marks) == Shown("")
+    assert outcome(f"[[{DRAFT}]]{ANSWER}", marks=marks) == "Answer"
+
+
 def test_half_an_own_mark_is_known_up_to_64_characters() -> None:
     marks = Marks(turns=["~" + "x" * 99])
     assert answer_text("Basil~" + "x" * 63, marks=marks) == "Basil"

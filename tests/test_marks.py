@@ -407,6 +407,7 @@ def test_a_header_of_the_assistant_is_not_part_of_the_answer(header: str) -> Non
             )
         ),
         pytest.param("<|x|>ai\nBasil", Shown("Basil"), id="the role ai"),
+        pytest.param("so<|END_THINKING|>assistant\nBasil", Shown("Basil"), id="a role behind a closing mark"),
         pytest.param("<|x|>assistant", Shown(""), id="a role at the end"),
         pytest.param("<|x|> \tuser\nBasil", Shown("user\nBasil"), id="a role behind blanks"),
         pytest.param("<s>Tool\nbelt", Shown("Tool\nbelt"), id="a line that is a role name"),

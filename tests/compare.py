@@ -278,7 +278,7 @@ def print_times(tools: list[Tool]) -> None:
             tool: shown(time / times[PLAIN_SPAN.name]) + "*" * (kinds[tool] != "right") for tool, time in times.items()
         }
         print(table_row(name, *(ratios.get(tool.name, "stopped") for tool in tools)))
-    print("\n\\* Not the right answer.")
+    print("\n\\* Not the right value.")
 
 
 def main(names: list[str]) -> None:

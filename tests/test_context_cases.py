@@ -7,7 +7,7 @@ accumulator before the call and `ids_after` after it; cases of one `sequence` sh
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +62,8 @@ def _call(case: Case, ids: set[str] | None) -> object:
         exceeded = EXCEEDED[args["exceeded"]] if "exceeded" in args else None
         validate_context_budget(args["input_chars"], args["max_input_chars"], exceeded)
         return None
-    given = {field.name: args["fragment"].get(field.name) for field in fields(ContextFragment)}
-    fragment = ContextFragment(**given)
+    required = [field.name for field in fields(ContextFragment) if field.default is MISSING]
+    fragment = ContextFragment(**{name: args["fragment"].get(name) for name in required})
     return validate_context_fragment(fragment, ids, check_budget=args.get("check_budget", True))
 
 

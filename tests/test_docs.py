@@ -285,6 +285,11 @@ def test_the_reference_has_each_code_once_with_its_class() -> None:
     )
 
 
+def test_the_reference_has_each_code_of_the_context_in_the_order_of_the_checks() -> None:
+    order = re.findall(r"CONTEXT_\w+", section(REFERENCE, "### `validate_context_fragment`"))
+    assert sorted(order) == sorted(code for code in get_args(Code) if code.startswith("CONTEXT_"))
+
+
 def test_the_reference_has_each_field_of_a_fragment() -> None:
     table = [name.strip("`") for name, *_ in rows(section(REFERENCE, "### `ContextFragment`"))]
     assert table == [field.name for field in fields(ContextFragment)]

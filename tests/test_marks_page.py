@@ -121,7 +121,7 @@ NOT_SPECIAL = """
 
 
 def test_the_turns_and_headers_of_the_page_are_special_tokens_but_for_a_few() -> None:
-    """A row that is dropped from the tables, as the shape of tokens covers it, opens the role gate for its token."""
+    """A row that is dropped from the tables, as the shape of tokens covers it, lets its token through what goes in."""
     columns = ("ends a turn", "begins a turn", "other tokens")
     on_page = {each.mark for each in MARKS if each.column in columns and " " not in each.mark}
     assert on_page - set(SPECIAL_TOKENS) == set(NOT_SPECIAL.split())

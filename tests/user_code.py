@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, assert_never, assert_type
+from typing import Any, Literal, NamedTuple, assert_never, assert_type
 
 from sidecall import (
     QUERIES_SCHEMA,
@@ -252,7 +252,8 @@ def who_is_at_fault(error: ValidationError | ContextPolicyError, seen: Counter[C
         case "CONTEXT_FRAGMENT" | "CONTEXT_TRUST" | "CONTEXT_VALUES":
             return "the code"
         case other:
-            assert_never(other)  # type: ignore[arg-type]  # CONTEXT_VALUE is left: above, it has a slip
+            assert_type(other, Literal["CONTEXT_VALUE"])
+            assert_never(other)  # type: ignore[arg-type]  # it is left: above, it has a slip
 
 
 def what_is_not_an_issue() -> None:

@@ -1,10 +1,11 @@
-"""What the tests of the context policy share: a fragment in order, and things that lie."""
+"""What the tests of the context policy share: the codes, a fragment in order, and things that lie."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
-from sidecall import ContextFragment, ContextPolicyError, ValidationError, validate_context_fragment
+from sidecall import Code, ContextFragment, ContextPolicyError, ValidationError, validate_context_fragment
 
+CONTEXT_CODES = {code for code in get_args(Code) if code.startswith("CONTEXT_")}
 MAX_SIZE = 2**53 - 1
 DEFAULTS: dict[str, Any] = {
     "id": "doc",
